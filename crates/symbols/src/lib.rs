@@ -1,0 +1,9 @@
+//! Debug file bytes in, a *symbol index* out, frames from the index: no I/O, no async, no clock.
+//!
+//! A debug file is converted once ([`model`] is what was found), written as a compact index, and
+//! looked up from there; a look-up never touches DWARF again.
+
+pub mod address;
+pub mod model;
+pub mod quality;
+pub mod segments;

@@ -1,0 +1,177 @@
+//! What a look-up in the store answers: files that are complete on this disk, and reasons.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use unhex_symbols::quality::Quality;
+use unhex_symbols::segments::LoadSegments;
+
+/// What a file is to its build ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactKind {
+    /// The program or library that runs.
+    Executable,
+    /// DWARF or a symbol table, perhaps without code.
+    Debuginfo,
+    /// The packed split DWARF of a program (`.dwp`).
+    Dwp,
+    /// A zip of source files, keys are absolute paths without the leading `/`.
+    Sources,
+}
+
+impl ArtifactKind {
+    /// The word in paths and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Executable => "executable",
+            Self::Debuginfo => "debuginfo",
+            Self::Dwp => "dwp",
+            Self::Sources => "sources",
+        }
+    }
+}
+
+/// A word that is no [`ArtifactKind`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no kind of artifact: executable, debuginfo, dwp or sources")]
+pub struct ParseArtifactKindError(pub String);
+
+impl FromStr for ArtifactKind {
+    type Err = ParseArtifactKindError;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        [Self::Executable, Self::Debuginfo, Self::Dwp, Self::Sources]
+            .into_iter()
+            .find(|kind| kind.as_str() == word)
+            .ok_or_else(|| ParseArtifactKindError(word.to_owned()))
+    }
+}
+
+/// How a file came here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Somebody uploaded it.
+    Upload,
+    /// It was fetched from an upstream debuginfod server.
+    Upstream,
+}
+
+/// A file that lies complete and verified on this disk.
+#[derive(Debug)]
+pub struct Artifact {
+    /// Opened for reading at offset 0; stays readable when the blob is removed meanwhile.
+    pub file: File,
+    /// Its path, for children that map it.
+    pub path: PathBuf,
+    /// Its length.
+    pub size_bytes: u64,
+    /// SHA-256 of its bytes.
+    pub sha256: [u8; 32],
+    /// When it was uploaded, in whole seconds.
+    pub modified: SystemTime,
+    /// The file name that the uploader gave.
+    pub file_name: Option<String>,
+    /// How it came here.
+    pub origin: Origin,
+}
+
+/// The raw bytes of one ELF section: a range of a file.
+#[derive(Debug)]
+pub struct Section {
+    /// The file that has it.
+    pub artifact: Artifact,
+    /// Where it starts in that file.
+    pub offset_bytes: u64,
+    /// Its length, at least 1.
+    pub size_bytes: u64,
+}
+
+/// One uploaded source file, whole.
+#[derive(Debug)]
+pub struct Source {
+    /// Its bytes, decompressed.
+    pub bytes: bytes::Bytes,
+    /// The canonical path, with the leading `/`.
+    pub path: String,
+    /// When its bundle was uploaded, in whole seconds.
+    pub modified: SystemTime,
+}
+
+/// What the store can say of the symbol index of a build ID.
+#[derive(Clone, Debug)]
+pub enum IndexLookup {
+    /// There it is.
+    Ready(IndexFile),
+    /// A conversion runs; ask again.
+    Converting,
+    /// The debug file is there but cannot be converted, and why.
+    Failed(IndexFailure),
+    /// Nothing is known of this build ID, definitely.
+    Unknown,
+}
+
+/// A symbol index that lies on this disk.
+#[derive(Clone, Debug)]
+pub struct IndexFile {
+    /// Its path, to be mapped.
+    pub path: PathBuf,
+    /// Its length.
+    pub size_bytes: u64,
+    /// SHA-256 of its bytes: the key of the cache of open indexes.
+    pub sha256: [u8; 32],
+    /// What its symbols are good for.
+    pub quality: Quality,
+    /// How the best of its sources came here.
+    pub origin: Origin,
+    /// Program headers of the executable, if one is known, whoever uploaded it and when.
+    pub segments: Option<Arc<LoadSegments>>,
+}
+
+/// Why there is no symbol index of a debug file that is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexFailure {
+    /// For programs.
+    pub kind: IndexFailureKind,
+    /// For people: what was found, and where.
+    pub detail: String,
+}
+
+/// The kinds of failed conversions; the words are the statuses of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexFailureKind {
+    /// The file is damaged or hostile.
+    Malformed,
+    /// The file is sound but not supported.
+    Unsupported,
+    /// It exceeds a limit.
+    TooLarge,
+    /// It took longer than the limit.
+    Timeout,
+}
+
+/// Why it is not known now whether something exists. Never remembered.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocateError {
+    /// The object store cannot be read.
+    #[error("the object store cannot be read: {detail}")]
+    Store {
+        /// What failed, with the key.
+        detail: String,
+    },
+    /// A stored object is not what its record says.
+    #[error("the stored object {key} is damaged: {detail}")]
+    Damaged {
+        /// The key of the object.
+        key: String,
+        /// What was found.
+        detail: String,
+    },
+}

@@ -1,0 +1,1 @@
+//! The whole route table.

@@ -1,0 +1,14 @@
+//! Unhex, the symbol server: debug files in, debug files and names out.
+//!
+//! [`http`] has the whole route table; [`artifacts`] is where debug files live; [`conversion`] turns
+//! them into symbol indexes in a child process; [`symbolize`] answers batches of addresses.
+
+pub mod app;
+pub mod artifacts;
+pub mod cli;
+pub mod config;
+pub mod conversion;
+pub mod http;
+pub mod limits;
+pub mod metrics;
+pub mod symbolize;

@@ -1,0 +1,5 @@
+//! Arguments to configuration to a running command.
+
+fn main() -> std::process::ExitCode {
+    unhex::cli::run()
+}
