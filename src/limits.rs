@@ -25,7 +25,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             upload_bytes_max: 8 << 30,
-            conversion_seconds_max: Duration::from_secs(600),
+            conversion_seconds_max: Duration::from_mins(10),
             conversion_memory_bytes_max: 4 << 30,
             conversion_output_bytes_max: 2 << 30,
             symbolize_body_bytes_max: 64 << 20,
