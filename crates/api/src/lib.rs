@@ -1,1 +1,8 @@
-//! Scaffold.
+//! Wire types of the symbol server: what its JSON requests and answers look like, and by feature its HTTP client.
+//!
+//! The types say everything that the interface promises; the server and its clients share them, so
+//! that neither can drift from the other unnoticed.
+
+pub mod identity;
+pub mod quality;
+pub mod symbolize;
