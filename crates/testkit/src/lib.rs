@@ -1,1 +1,17 @@
-//! Scaffold.
+//! What the tests of every package share: external tools, compiled fixtures, damaged files, servers.
+//!
+//! A test that cannot build its fixture has nothing to test, so that everything here panics with
+//! what went wrong instead of returning errors. Only a missing external program is an `Option`:
+//! see [`tools::Tool::find`].
+#![expect(
+    clippy::panic,
+    clippy::expect_used,
+    reason = "used by tests alone, where a panic is the report"
+)]
+
+pub mod fixture;
+
+pub mod repository;
+pub mod run;
+
+pub mod tools;
