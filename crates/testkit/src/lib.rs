@@ -6,12 +6,12 @@
 #![expect(
     clippy::panic,
     clippy::expect_used,
+    clippy::indexing_slicing,
     reason = "used by tests alone, where a panic is the report"
 )]
 
 pub mod fixture;
-
+pub mod hostile;
 pub mod repository;
 pub mod run;
-
 pub mod tools;

@@ -49,6 +49,8 @@ tools! {
     LLVM_DWP = "llvm-dwp-19" in "llvm-19";
     /// Binutils' symbolizer.
     ADDR2LINE = "addr2line" in "binutils";
+    /// Demangles C++ names.
+    CXXFILT = "c++filt" in "binutils";
     /// elfutils' symbolizer.
     EU_ADDR2LINE = "eu-addr2line" in "elfutils";
     /// Moves common DWARF into a supplementary file.
