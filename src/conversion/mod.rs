@@ -1,19 +1,58 @@
 //! Debug files to symbol indexes, in a child process that may be killed.
 //!
-//! Debug files come from strangers: the child has limits on memory, CPU, time and output, and only
-//! what it wrote completely is looked at.
+//! Debug files come from strangers: the child ([`crate::cli::convert_child`]) has limits on memory,
+//! CPU, time and output, and only what it wrote completely is looked at. [`child`] runs it,
+//! [`outcome`] says what its end means, [`protocol`] is what the two say to each other.
+
+mod child;
+mod outcome;
+pub mod protocol;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use unhex_symbols::quality::Quality;
 
 use crate::artifacts::IndexFailure;
+use crate::limits::Limits;
 
-/// Starts conversion children.
+/// What a conversion takes beside its input: the program itself and its tables.
+const BASE_MEMORY_BYTES: u64 = 64 << 20;
+/// Memory is counted in this unit, so that any sum fits a semaphore.
+const PERMIT_BYTES: u64 = 1 << 20;
+
+/// Starts conversion children, as many at once as their memory allows. Clones share that budget.
 #[derive(Clone, Debug)]
 pub struct Converter {
-    /// The `unhex` program; the configuration says which, since in tests the current one is another.
-    pub program: PathBuf,
+    program: PathBuf,
+    limits: ConversionLimits,
+    memory: Arc<Semaphore>,
+}
+
+/// Bounds on conversion children.
+#[derive(Clone, Debug)]
+pub struct ConversionLimits {
+    /// Wall clock of one conversion, and its CPU time.
+    pub seconds_max: Duration,
+    /// Address space of a child beyond its input files, which it maps.
+    pub memory_bytes_max: u64,
+    /// Largest symbol index that a conversion may write.
+    pub output_bytes_max: u64,
+    /// Memory of all children that run at once, by an estimate from the sizes of their inputs.
+    pub memory_bytes_total_max: u64,
+}
+
+impl From<&Limits> for ConversionLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            seconds_max: limits.conversion_seconds_max,
+            memory_bytes_max: limits.conversion_memory_bytes_max,
+            output_bytes_max: limits.conversion_output_bytes_max,
+            memory_bytes_total_max: limits.conversion_memory_bytes_max,
+        }
+    }
 }
 
 /// The files that one index is made from.
@@ -45,31 +84,122 @@ pub struct Converted {
 }
 
 /// A conversion that could not even be tried; it says nothing of the file and is never remembered.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the converter could not be run: {detail}")]
 pub struct ConverterUnavailable {
     /// What failed.
     pub detail: String,
 }
 
-impl Converter {
-    /// Converts `sources` into a new file at `output`, within the limits.
-    ///
-    /// The outer error means that nothing is known of the files; the inner one is a fact about them.
-    ///
-    /// # Errors
-    /// If the child cannot be started or its disk is full.
-    #[expect(
-        clippy::unused_async,
-        reason = "the seam is settled before its child is there"
-    )]
-    pub async fn convert(
-        &self,
-        _sources: &ConversionSources,
-        _output: &Path,
-    ) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
-        Err(ConverterUnavailable {
-            detail: "not built yet".to_owned(),
-        })
+impl From<AcquireError> for ConverterUnavailable {
+    fn from(_closed: AcquireError) -> Self {
+        Self {
+            detail: "the server stops".to_owned(),
+        }
     }
 }
+
+impl Converter {
+    /// A converter that starts `program`, an `unhex` program; the configuration says which one,
+    /// since in tests the current one is another.
+    pub fn new(program: PathBuf, limits: ConversionLimits) -> Self {
+        let permits = memory_permits(limits.memory_bytes_total_max);
+        Self {
+            program,
+            limits,
+            memory: Arc::new(Semaphore::new(
+                usize::try_from(permits).unwrap_or(usize::MAX),
+            )),
+        }
+    }
+
+    /// Converts `sources` into a new file at `output`, within the limits. Waits until the children
+    /// that run leave enough memory. When the future is dropped, the child is killed.
+    ///
+    /// The outer error means that nothing is known of the files; the inner one is a fact about
+    /// them. After either one, nothing is left at `output`.
+    ///
+    /// # Errors
+    /// If the child cannot be started, its disk is full, or somebody else kills it.
+    pub async fn convert(
+        &self,
+        sources: &ConversionSources,
+        output: &Path,
+    ) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+        let _memory = self.reserve_memory(sources).await?;
+        let ended = child::run(&self.program, &self.limits, sources, output).await?;
+        let outcome = outcome::of(&ended, &self.limits)
+            .and_then(|outcome| written_completely(outcome, output));
+        if !matches!(outcome, Ok(Ok(_))) {
+            let _absent_is_fine = tokio::fs::remove_file(output).await;
+        }
+        outcome
+    }
+
+    async fn reserve_memory(
+        &self,
+        sources: &ConversionSources,
+    ) -> Result<OwnedSemaphorePermit, ConverterUnavailable> {
+        let mut input_bytes = 0_u64;
+        for path in sources.paths() {
+            let metadata = tokio::fs::metadata(path).await.map_err(|error| {
+                let detail = format!("{} cannot be read: {error}", path.display());
+                ConverterUnavailable { detail }
+            })?;
+            input_bytes = input_bytes.saturating_add(metadata.len());
+        }
+        // Compressed debug sections are a third of what they hold, and peak memory is the sections
+        // plus the output.
+        let estimate = input_bytes
+            .saturating_mul(3)
+            .saturating_add(BASE_MEMORY_BYTES);
+        let permits = memory_permits(estimate.min(self.limits.memory_bytes_max))
+            .min(memory_permits(self.limits.memory_bytes_total_max));
+        let memory = Arc::clone(&self.memory);
+        Ok(memory.acquire_many_owned(permits).await?)
+    }
+}
+
+impl ConversionSources {
+    /// The files that are there.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        [&self.debuginfo, &self.executable]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+    }
+}
+
+/// Permits for so many bytes, at least one.
+fn memory_permits(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(PERMIT_BYTES))
+        .unwrap_or(u32::MAX)
+        .min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX))
+        .max(1)
+}
+
+/// The outcome, unless the index is not as long on disk as the child says.
+fn written_completely(
+    outcome: Result<Converted, IndexFailure>,
+    output: &Path,
+) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+    let Ok(converted) = &outcome else {
+        return Ok(outcome);
+    };
+    match std::fs::metadata(output) {
+        Ok(metadata) if metadata.len() == converted.size_bytes => Ok(outcome),
+        Ok(metadata) => Err(ConverterUnavailable {
+            detail: format!(
+                "it says that it wrote {} bytes, but {} are there",
+                converted.size_bytes,
+                metadata.len()
+            ),
+        }),
+        Err(error) => Err(ConverterUnavailable {
+            detail: format!("its output cannot be read: {error}"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
