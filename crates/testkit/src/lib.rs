@@ -12,6 +12,9 @@
 
 pub mod fixture;
 pub mod hostile;
+pub mod http;
+pub mod reference;
 pub mod repository;
 pub mod run;
+pub mod server;
 pub mod tools;
