@@ -53,7 +53,7 @@ impl ElfIdentities {
                 let align = section.sh_addralign(endian).into();
                 let data = section.data(endian, file).unwrap_or_default();
                 self.read_notes(
-                    Notes {
+                    &Notes {
                         data,
                         align,
                         endian,
@@ -67,7 +67,7 @@ impl ElfIdentities {
                 let align = segment.p_align(endian).into();
                 let data = segment.data(endian, file).unwrap_or_default();
                 self.read_notes(
-                    Notes {
+                    &Notes {
                         data,
                         align,
                         endian,
@@ -80,7 +80,7 @@ impl ElfIdentities {
     }
 
     /// Reads one section or segment of notes by its declared alignment, then by the other one.
-    fn read_notes(&mut self, notes: Notes<'_>, budget: &mut usize) {
+    fn read_notes(&mut self, notes: &Notes<'_>, budget: &mut usize) {
         let declared = if notes.align == 8 { 8 } else { 4 };
         for align in [declared, 12 - declared] {
             let Some(left) = budget.checked_sub(notes.data.len()) else {

@@ -4,6 +4,7 @@
 //! looked up from there; a look-up never touches DWARF again.
 
 pub mod address;
+pub mod elf;
 pub mod model;
 pub mod quality;
 pub mod segments;

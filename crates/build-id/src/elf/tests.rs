@@ -1,5 +1,10 @@
 //! ELF files made byte by byte, so that each oddity of a note is there alone.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the files made here have a few hundred bytes"
+)]
+
 use proptest::prelude::*;
 
 use super::*;

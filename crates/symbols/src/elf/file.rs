@@ -1,0 +1,464 @@
+//! The tables of an ELF file, of either class and byte order, as one plain structure.
+//!
+//! Everything that this crate does with ELF starts here, so the bounds stand here too: how many
+//! sections and segments there may be, how long a name is, and that sections lie within the file.
+
+use object::Endianness;
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+
+use super::{FileFormat, what_is_it};
+
+/// Sections in one file: a kernel module built with a section per function has some 10,000.
+pub const SECTIONS_MAX: usize = 200_000;
+
+/// Program headers in one file: core dumps aside, real ones have about a dozen.
+pub const SEGMENTS_MAX: usize = 4_096;
+
+/// Bytes of a section's name: names come from functions at times, and these can be long.
+const SECTION_NAME_BYTES_MAX: usize = 4_096;
+
+/// Bytes of a symbol's name; the longest seen in C++ programs have some 20,000.
+const SYMBOL_NAME_BYTES_MAX: usize = 64 << 10;
+
+/// Why a file is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ElfError {
+    /// Another kind of file.
+    #[error("the file is {0}; an ELF file is needed")]
+    NotElf(FileFormat),
+    /// A class or byte order that does not exist.
+    #[error("the ELF header has {field} {value}, which does not exist")]
+    UnknownIdent {
+        /// `class` or `byte order`.
+        field: &'static str,
+        /// Its value.
+        value: u8,
+    },
+    /// The file ends before something that its tables promise.
+    #[error("the file is truncated: {what} ends at byte {end}, the file has {length}")]
+    Truncated {
+        /// What lies beyond the end.
+        what: String,
+        /// Where it would end.
+        end: u64,
+        /// Length of the file.
+        length: u64,
+    },
+    /// More of something than is accepted.
+    #[error("the file has {count} {what}, more than {max}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many are accepted.
+        max: usize,
+    },
+    /// A table that cannot be read.
+    #[error("{what} cannot be read: {detail}")]
+    Damaged {
+        /// Which table.
+        what: &'static str,
+        /// What the parser says.
+        detail: String,
+    },
+}
+
+/// 32 or 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ElfClass {
+    /// 32-bit addresses.
+    Elf32,
+    /// 64-bit addresses.
+    Elf64,
+}
+
+/// The fields of the ELF header that matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElfHeader {
+    /// 32 or 64 bits.
+    pub class: ElfClass,
+    /// The byte order.
+    pub endian: Endianness,
+    /// `e_type`.
+    pub file_type: u16,
+    /// `e_machine`.
+    pub machine: u16,
+    /// `e_entry`: a link address, 0 when there is none.
+    pub entry: u64,
+}
+
+/// One section header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElfSection<'data> {
+    /// Its name; empty when it cannot be read.
+    pub name: &'data [u8],
+    /// `sh_type`.
+    pub kind: u32,
+    /// `sh_flags`.
+    pub flags: u64,
+    /// `sh_addr`.
+    pub address: u64,
+    /// `sh_offset`.
+    pub offset: u64,
+    /// `sh_size`.
+    pub size: u64,
+    /// `sh_link`.
+    pub link: u32,
+    /// `sh_info`.
+    pub info: u32,
+}
+
+/// One program header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElfSegment {
+    /// `p_type`.
+    pub kind: u32,
+    /// `p_flags`.
+    pub flags: u32,
+    /// `p_vaddr`.
+    pub address: u64,
+    /// `p_offset`.
+    pub offset: u64,
+    /// `p_filesz`.
+    pub file_size: u64,
+    /// `p_memsz`.
+    pub memory_size: u64,
+    /// `p_align`.
+    pub align: u64,
+}
+
+/// One symbol of a symbol table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElfSymbol<'data> {
+    /// Its name.
+    pub name: &'data [u8],
+    /// `st_value`.
+    pub value: u64,
+    /// `st_size`.
+    pub size: u64,
+    /// The type, the low half of `st_info`.
+    pub kind: u8,
+    /// The binding, the high half of `st_info`.
+    pub binding: u8,
+    /// Index of its section header; 0 when undefined, above the number of sections when special.
+    pub section: u32,
+}
+
+/// The tables of an ELF file.
+#[derive(Clone, Debug)]
+pub struct ElfFile<'data> {
+    /// The whole file.
+    pub data: &'data [u8],
+    /// The ELF header.
+    pub header: ElfHeader,
+    /// The section headers, the null one included; empty when they are stripped.
+    pub sections: Vec<ElfSection<'data>>,
+    /// The program headers.
+    pub segments: Vec<ElfSegment>,
+}
+
+impl ElfSection<'_> {
+    /// Whether its bytes are in the file.
+    pub fn has_bytes(&self) -> bool {
+        self.kind != elf::SHT_NOBITS.0 && self.kind != elf::SHT_NULL.0
+    }
+
+    /// Whether it is loaded.
+    pub fn is_allocated(&self) -> bool {
+        self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
+    /// Whether it is loaded and has code.
+    pub fn is_code(&self) -> bool {
+        self.is_allocated() && self.flags & elf::SHF_EXECINSTR.0 != 0
+    }
+}
+
+impl<'data> ElfFile<'data> {
+    /// The tables of `file`.
+    ///
+    /// # Errors
+    /// If it is no ELF file, if it ends before its own tables or sections, if it has more than
+    /// [`SECTIONS_MAX`] sections or [`SEGMENTS_MAX`] segments, or if a table cannot be read.
+    pub fn parse(file: &'data [u8]) -> Result<Self, ElfError> {
+        match what_is_it(file) {
+            FileFormat::Elf => {}
+            other => return Err(ElfError::NotElf(other)),
+        }
+        match file.get(4) {
+            Some(1) => Self::parse_class::<elf::FileHeader32<Endianness>>(file, ElfClass::Elf32),
+            Some(2) => Self::parse_class::<elf::FileHeader64<Endianness>>(file, ElfClass::Elf64),
+            Some(&value) => Err(ElfError::UnknownIdent {
+                field: "class",
+                value,
+            }),
+            None => Err(truncated("the ELF header", 64, file)),
+        }
+    }
+
+    fn parse_class<Elf: FileHeader<Endian = Endianness>>(
+        file: &'data [u8],
+        class: ElfClass,
+    ) -> Result<Self, ElfError> {
+        let header_size = size_of::<Elf>();
+        if file.len() < header_size {
+            return Err(truncated("the ELF header", header_size as u64, file));
+        }
+        let header = Elf::parse(file).map_err(damaged("the ELF header"))?;
+        let endian = header.endian().map_err(damaged("the byte order"))?;
+        let mut parsed = Self {
+            data: file,
+            header: ElfHeader {
+                class,
+                endian,
+                file_type: header.e_type(endian).0,
+                machine: header.e_machine(endian).0,
+                entry: header.e_entry(endian).into(),
+            },
+            sections: Vec::new(),
+            segments: Vec::new(),
+        };
+        parsed.segments = segments(header, endian, file)?;
+        parsed.sections = sections(header, endian, file)?;
+        parsed.check_extents()?;
+        Ok(parsed)
+    }
+
+    /// The first section of that name.
+    pub fn section(&self, name: &str) -> Option<&ElfSection<'data>> {
+        self.sections.iter().find(|s| s.name == name.as_bytes())
+    }
+
+    /// The raw bytes of a section, still compressed if they are; empty when it has none.
+    pub fn bytes_of(&self, section: &ElfSection<'_>) -> &'data [u8] {
+        if !section.has_bytes() {
+            return &[];
+        }
+        range(section.offset, section.size)
+            .and_then(|range| self.data.get(range))
+            .unwrap_or_default()
+    }
+
+    /// Sections have to lie within the file. Segments need not: a debug-only file keeps the
+    /// program headers of what it was split from. They are looked at when there are no sections.
+    fn check_extents(&self) -> Result<(), ElfError> {
+        let length = self.data.len() as u64;
+        let beyond = |what: &dyn Fn() -> String, offset: u64, size: u64| {
+            let end = offset.saturating_add(size);
+            if end > length {
+                return Err(ElfError::Truncated {
+                    what: what(),
+                    end,
+                    length,
+                });
+            }
+            Ok(())
+        };
+        for section in self.sections.iter().filter(|s| s.has_bytes()) {
+            let name = || format!("section {}", String::from_utf8_lossy(section.name));
+            beyond(&name, section.offset, section.size)?;
+        }
+        for (number, segment) in self.segments.iter().enumerate() {
+            if self.sections.is_empty() && segment.kind == elf::PT_LOAD.0 {
+                let name = || format!("program header {number}");
+                beyond(&name, segment.offset, segment.file_size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with every symbol of the symbol table in `table`, until it says `false`.
+    /// Symbols whose names cannot be read have none.
+    pub fn for_each_symbol(
+        &self,
+        table: &ElfSection<'data>,
+        mut each: impl FnMut(ElfSymbol<'data>) -> bool,
+    ) {
+        match self.header.class {
+            ElfClass::Elf32 => {
+                self.symbols_class::<elf::FileHeader32<Endianness>>(table, &mut each);
+            }
+            ElfClass::Elf64 => {
+                self.symbols_class::<elf::FileHeader64<Endianness>>(table, &mut each);
+            }
+        }
+    }
+
+    fn symbols_class<Elf: FileHeader<Endian = Endianness>>(
+        &self,
+        table: &ElfSection<'data>,
+        each: &mut dyn FnMut(ElfSymbol<'data>) -> bool,
+    ) {
+        let endian = self.header.endian;
+        let bytes = self.bytes_of(table);
+        let count = bytes.len() / size_of::<Elf::Sym>();
+        let Ok((symbols, _)) = object::pod::slice_from_bytes::<Elf::Sym>(bytes, count) else {
+            return;
+        };
+        let at = |index: u32| usize::try_from(index).ok();
+        let strings = at(table.link).and_then(|link| self.sections.get(link));
+        let strings = strings.map(|s| self.bytes_of(s)).unwrap_or_default();
+        let indexes = self.extended_indexes(table);
+        for (number, symbol) in symbols.iter().enumerate() {
+            let section = u32::from(symbol.st_shndx(endian).0);
+            let extended = section == u32::from(elf::SHN_XINDEX.0);
+            let section = if extended {
+                indexes
+                    .get(number)
+                    .map_or(u32::MAX, |index| index.get(endian))
+            } else {
+                section
+            };
+            let go_on = each(ElfSymbol {
+                name: name_at(strings, symbol.st_name(endian), SYMBOL_NAME_BYTES_MAX),
+                value: symbol.st_value(endian).into(),
+                size: symbol.st_size(endian).into(),
+                kind: symbol.st_type().0,
+                binding: symbol.st_bind().0,
+                section,
+            });
+            if !go_on {
+                return;
+            }
+        }
+    }
+
+    /// The `SHT_SYMTAB_SHNDX` section that belongs to a symbol table.
+    fn extended_indexes(&self, table: &ElfSection<'_>) -> &'data [object::U32<Endianness>] {
+        let own = self.sections.iter().position(|s| s == table);
+        let belongs = |s: &&ElfSection<'_>| {
+            s.kind == elf::SHT_SYMTAB_SHNDX.0 && usize::try_from(s.link).ok() == own
+        };
+        let Some(section) = self.sections.iter().find(belongs) else {
+            return &[];
+        };
+        let bytes = self.bytes_of(section);
+        object::pod::slice_from_bytes(bytes, bytes.len() / 4)
+            .map(|(indexes, _)| indexes)
+            .unwrap_or_default()
+    }
+}
+
+fn segments<Elf: FileHeader<Endian = Endianness>>(
+    header: &Elf,
+    endian: Endianness,
+    file: &[u8],
+) -> Result<Vec<ElfSegment>, ElfError> {
+    let count = header
+        .phnum(endian, file)
+        .map_err(damaged("the number of program headers"))?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    too_many("program headers", count, SEGMENTS_MAX)?;
+    let table_end = u64::saturating_add(
+        header.e_phoff(endian).into(),
+        (count as u64).saturating_mul(u64::from(header.e_phentsize(endian))),
+    );
+    if count > 0 && table_end > file.len() as u64 {
+        return Err(truncated("the table of program headers", table_end, file));
+    }
+    let headers = header
+        .program_headers(endian, file)
+        .map_err(damaged("the program headers"))?;
+    Ok(headers
+        .iter()
+        .map(|segment| ElfSegment {
+            kind: segment.p_type(endian).0,
+            flags: segment.p_flags(endian).0,
+            address: segment.p_vaddr(endian).into(),
+            offset: segment.p_offset(endian).into(),
+            file_size: segment.p_filesz(endian).into(),
+            memory_size: segment.p_memsz(endian).into(),
+            align: segment.p_align(endian).into(),
+        })
+        .collect())
+}
+
+fn sections<'data, Elf: FileHeader<Endian = Endianness>>(
+    header: &Elf,
+    endian: Endianness,
+    file: &'data [u8],
+) -> Result<Vec<ElfSection<'data>>, ElfError> {
+    let table_at: u64 = header.e_shoff(endian).into();
+    if table_at == 0 {
+        return Ok(Vec::new());
+    }
+    if table_at >= file.len() as u64 {
+        return Err(truncated("the table of section headers", table_at, file));
+    }
+    let count = header
+        .shnum(endian, file)
+        .map_err(damaged("the number of section headers"))?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    too_many("section headers", count, SECTIONS_MAX)?;
+    let entry_size = u64::from(header.e_shentsize(endian));
+    let table_end = table_at.saturating_add((count as u64).saturating_mul(entry_size));
+    if table_end > file.len() as u64 {
+        return Err(truncated("the table of section headers", table_end, file));
+    }
+    let headers = header
+        .section_headers(endian, file)
+        .map_err(damaged("the section headers"))?;
+    let strings_index = header.shstrndx(endian, file).unwrap_or(0);
+    let strings = usize::try_from(strings_index)
+        .ok()
+        .filter(|&index| index != 0);
+    let strings = strings
+        .and_then(|index| headers.get(index))
+        .and_then(|strings| strings.data(endian, file).ok())
+        .unwrap_or_default();
+    Ok(headers
+        .iter()
+        .map(|section| ElfSection {
+            name: name_at(strings, section.sh_name(endian), SECTION_NAME_BYTES_MAX),
+            kind: section.sh_type(endian).0,
+            flags: section.sh_flags(endian).0,
+            address: section.sh_addr(endian).into(),
+            offset: section.sh_offset(endian).into(),
+            size: section.sh_size(endian).into(),
+            link: section.sh_link(endian),
+            info: section.sh_info(endian),
+        })
+        .collect())
+}
+
+/// The name at `offset` of a string table, up to its NUL; empty when it has none within `max`.
+fn name_at(strings: &[u8], offset: u32, max: usize) -> &[u8] {
+    let from = usize::try_from(offset)
+        .ok()
+        .and_then(|at| strings.get(at..))
+        .unwrap_or_default();
+    let within = from.get(..max).unwrap_or(from);
+    let end = within.iter().position(|&byte| byte == 0);
+    end.and_then(|end| within.get(..end)).unwrap_or_default()
+}
+
+fn range(offset: u64, size: u64) -> Option<std::ops::Range<usize>> {
+    let start = usize::try_from(offset).ok()?;
+    Some(start..start.checked_add(usize::try_from(size).ok()?)?)
+}
+
+fn too_many(what: &'static str, count: usize, max: usize) -> Result<(), ElfError> {
+    if count > max {
+        return Err(ElfError::TooMany { what, count, max });
+    }
+    Ok(())
+}
+
+fn truncated(what: &str, end: u64, file: &[u8]) -> ElfError {
+    ElfError::Truncated {
+        what: what.to_owned(),
+        end,
+        length: file.len() as u64,
+    }
+}
+
+fn damaged(what: &'static str) -> impl Fn(object::Error) -> ElfError {
+    move |error| ElfError::Damaged {
+        what,
+        detail: error.to_string(),
+    }
+}

@@ -1,0 +1,6 @@
+//! What this crate makes of real debug files, which the tests build with the tools of the system.
+
+#[cfg(test)]
+mod code_difference;
+#[cfg(test)]
+mod toolchain;
