@@ -1,12 +1,332 @@
 //! The configuration: flags, then `UNHEX_*` variables, then `unhex.toml`, then the defaults.
 //!
-//! The only place that reads the environment.
+//! The only place that reads the environment. The result says all that a server needs to know, so
+//! that a test can make one by hand.
 
-use crate::limits::Limits;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::limits::{LimitSettings, Limits, Seconds};
+
+/// The file that is read when no other is named.
+const CONFIG_FILE: &str = "unhex.toml";
+/// The variable with the write token itself, for containers whose secrets are variables.
+const WRITE_TOKEN_VARIABLE: &str = "UNHEX_WRITE_TOKEN";
+/// The longest graceful stop by default: the usual 30 s of orchestrators, less some reserve.
+const SHUTDOWN_SECONDS: u64 = 25;
 
 /// Everything that can be set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
+    /// Where to listen; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// The folder with everything that is stored.
+    pub data: PathBuf,
+    /// What a writer must show; without one everybody may write.
+    pub write_token: Option<WriteToken>,
+    /// The `unhex` program that conversion children are started from.
+    pub converter_program: PathBuf,
+    /// How long a stop waits for requests and background tasks.
+    pub shutdown: Duration,
     /// Bounds on what strangers send.
     pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8002)),
+            data: PathBuf::from("./unhex-data"),
+            write_token: None,
+            converter_program: PathBuf::from("unhex"),
+            shutdown: Duration::from_secs(SHUTDOWN_SECONDS),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The secret that guards every write. It is never shown; only its hash is kept.
+#[derive(Clone)]
+pub struct WriteToken([u8; 32]);
+
+impl WriteToken {
+    /// The token that `secret` is.
+    ///
+    /// # Errors
+    /// If it is empty.
+    pub fn new(secret: &str) -> Result<Self, ConfigError> {
+        match secret.trim() {
+            "" => Err(ConfigError::EmptyToken),
+            secret => Ok(Self(Sha256::digest(secret).into())),
+        }
+    }
+
+    /// Whether `offered` is the token, in a time that says nothing about it.
+    pub fn matches(&self, offered: &[u8]) -> bool {
+        let offered: [u8; 32] = Sha256::digest(offered).into();
+        self.0.ct_eq(&offered).into()
+    }
+}
+
+impl fmt::Debug for WriteToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WriteToken(secret)")
+    }
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What a command writes to standard error.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// How.
+    pub format: LogFormat,
+    /// What, as tracing's directives: `info`, `unhex=debug,info`.
+    pub filter: String,
+}
+
+/// The flags of `unhex serve`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ServeArgs {
+    /// A file with settings; without this flag `unhex.toml` in the current folder, if there is one.
+    ///
+    /// Keys are the flags' names with `_` for `-`, limits under `[limits]`. A flag wins over its
+    /// `UNHEX_*` variable, a variable over the file, the file over the default.
+    #[arg(long, env = "UNHEX_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// All that the file may say too.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What flags, variables and the file may each say.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Address and port to listen on [default: 127.0.0.1:8002].
+    #[arg(long, env = "UNHEX_LISTEN", value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Folder for everything that is stored [default: ./unhex-data].
+    #[arg(long, env = "UNHEX_DATA", value_name = "FOLDER")]
+    pub data: Option<PathBuf>,
+    /// File with the token that every write must bring; `UNHEX_WRITE_TOKEN` may have the token itself.
+    ///
+    /// Clients send `Authorization: Bearer TOKEN`, or Basic with the token as the password and any
+    /// user name, which the log then shows. Reading needs no token.
+    #[arg(long, env = "UNHEX_WRITE_TOKEN_FILE", value_name = "FILE")]
+    pub write_token_file: Option<PathBuf>,
+    /// Lets everybody write although others than this machine can connect.
+    #[arg(long, env = "UNHEX_ALLOW_ANONYMOUS_WRITES", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, value_name = "true|false")]
+    pub allow_anonymous_writes: Option<bool>,
+    /// Longest wait for running requests at a stop [default: 25 s].
+    #[arg(long, env = "UNHEX_SHUTDOWN_SECONDS", value_name = "TIME")]
+    pub shutdown_seconds: Option<Seconds>,
+    /// The `unhex` program that conversions are run with [default: this one].
+    #[arg(
+        long,
+        env = "UNHEX_CONVERTER_PROGRAM",
+        value_name = "FILE",
+        hide_short_help = true
+    )]
+    pub converter_program: Option<PathBuf>,
+    /// How log lines are written [default: text].
+    #[arg(long, env = "UNHEX_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// What is logged, as in `info` or `unhex=debug,info` [default: info].
+    #[arg(long, env = "UNHEX_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+    /// Bounds on what strangers send.
+    #[command(flatten)]
+    pub limits: LimitSettings,
+}
+
+impl Settings {
+    /// These settings, and those of `under` where these have none.
+    fn over(self, under: Self) -> Self {
+        Self {
+            listen: self.listen.or(under.listen),
+            data: self.data.or(under.data),
+            write_token_file: self.write_token_file.or(under.write_token_file),
+            allow_anonymous_writes: self.allow_anonymous_writes.or(under.allow_anonymous_writes),
+            shutdown_seconds: self.shutdown_seconds.or(under.shutdown_seconds),
+            converter_program: self.converter_program.or(under.converter_program),
+            log_format: self.log_format.or(under.log_format),
+            log: self.log.or(under.log),
+            limits: self.limits.over(under.limits),
+        }
+    }
+}
+
+/// Why there is no usable configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A file that was named cannot be read.
+    #[error("{path} cannot be read")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The configuration file is not understood.
+    #[error("{path} is not understood: {source}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A token that everybody can guess.
+    #[error("the write token is empty")]
+    EmptyToken,
+    /// Strangers could write.
+    #[error(
+        "{0} can be reached from other machines, and without a write token everybody who reaches it \
+         could store and delete debug files; give --write-token-file FILE or {WRITE_TOKEN_VARIABLE}, \
+         or listen on 127.0.0.1, or say --allow-anonymous-writes if the network is trusted"
+    )]
+    AnonymousWrites(SocketAddr),
+}
+
+/// The configuration of a server, and of its log.
+///
+/// # Errors
+/// If a file cannot be read or understood, or if strangers could write without anybody having
+/// said so.
+pub fn load(args: ServeArgs) -> Result<(Config, LogConfig), ConfigError> {
+    let file = read_settings(args.config.as_deref())?;
+    let settings = args.settings.over(file);
+    let write_token = match std::env::var(WRITE_TOKEN_VARIABLE) {
+        Ok(secret) => Some(WriteToken::new(&secret)?),
+        Err(_absent) => settings
+            .write_token_file
+            .as_deref()
+            .map(|path| WriteToken::new(&read(path)?))
+            .transpose()?,
+    };
+    let log = LogConfig {
+        format: settings.log_format.unwrap_or_default(),
+        filter: settings.log.clone().unwrap_or_else(|| "info".to_owned()),
+    };
+    Ok((resolve(settings, write_token)?, log))
+}
+
+/// The settings with defaults for what nobody said.
+fn resolve(settings: Settings, write_token: Option<WriteToken>) -> Result<Config, ConfigError> {
+    let defaults = Config::default();
+    let listen = settings.listen.unwrap_or(defaults.listen);
+    let anonymous = settings.allow_anonymous_writes.unwrap_or(false);
+    if write_token.is_none() && !anonymous && !listen.ip().to_canonical().is_loopback() {
+        return Err(ConfigError::AnonymousWrites(listen));
+    }
+    let this_program = || std::env::current_exe().unwrap_or(defaults.converter_program);
+    Ok(Config {
+        listen,
+        data: settings.data.unwrap_or(defaults.data),
+        write_token,
+        converter_program: settings.converter_program.unwrap_or_else(this_program),
+        shutdown: settings
+            .shutdown_seconds
+            .map_or(defaults.shutdown, Seconds::duration),
+        limits: settings.limits.resolve(),
+    })
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The settings of the file that was named, or of the usual one where it is there.
+fn read_settings(named: Option<&Path>) -> Result<Settings, ConfigError> {
+    let path = match named {
+        Some(path) => path,
+        None if Path::new(CONFIG_FILE).exists() => Path::new(CONFIG_FILE),
+        None => return Ok(Settings::default()),
+    };
+    toml::from_str(&read(path)?).map_err(|source| ConfigError::Malformed {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let flags = settings("listen = '127.0.0.1:1'\n[limits]\nupload_bytes_max = '1KiB'");
+        let file = settings("listen = '127.0.0.1:2'\ndata = '/d'\n[limits]\nconnections_max = 9");
+        let config = resolve(flags.over(file), None).unwrap();
+        assert_eq!(config.listen.port(), 1);
+        assert_eq!(config.data, Path::new("/d"));
+        assert_eq!(config.limits.upload_bytes_max, 1024);
+        assert_eq!(config.limits.connections_max, 9);
+        assert_eq!(config.limits.symbolize_modules_max, 4_096);
+    }
+
+    #[test]
+    fn listening_beyond_loopback_without_a_token_is_refused_with_the_ways_out() {
+        for listen in ["0.0.0.0:8002", "[::]:8002", "192.0.2.1:80"] {
+            let open = settings(&format!("listen = '{listen}'"));
+            let said = resolve(open.clone(), None).unwrap_err().to_string();
+            assert!(said.contains("--write-token-file") && said.contains("--allow-anonymous"));
+            assert!(resolve(open, Some(WriteToken::new("t").unwrap())).is_ok());
+            let asked = settings(&format!("listen='{listen}'\nallow_anonymous_writes = true"));
+            assert!(resolve(asked, None).is_ok());
+        }
+        for listen in [
+            "127.0.0.1:0",
+            "[::1]:0",
+            "127.9.9.9:1",
+            "[::ffff:127.0.0.1]:1",
+        ] {
+            assert!(resolve(settings(&format!("listen = '{listen}'")), None).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_token_is_matched_whole_and_never_shown() {
+        let token = WriteToken::new(" s3cret\n").unwrap();
+        assert!(token.matches(b"s3cret"));
+        assert!(!token.matches(b"s3cre") && !token.matches(b"") && !token.matches(b"s3cret "));
+        assert!(!format!("{token:?}").contains("s3"));
+        assert!(matches!(
+            WriteToken::new(" \n"),
+            Err(ConfigError::EmptyToken)
+        ));
+    }
+
+    #[test]
+    fn an_unknown_key_of_the_file_is_an_error() {
+        assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
+        assert!(toml::from_str::<Settings>("[limits]\nnonsense = 1").is_err());
+    }
 }

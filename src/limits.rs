@@ -1,36 +1,353 @@
 //! Every bound on what strangers send, each with its reason; docs/limits.md lists them.
+//!
+//! One line here declares a limit whole: its field, flag, `UNHEX_*` variable, key in `unhex.toml`,
+//! default and reason. A test compares docs/limits.md with [`LIMITS`].
 
+use std::fmt::Write as _;
+use std::str::FromStr;
 use std::time::Duration;
 
-/// Bounds on what strangers send. Each can be set in the configuration.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Largest upload after decompression: Chromium's and Firefox's debug files are below 8 GiB.
-    pub upload_bytes_max: u64,
-    /// Wall clock of one conversion: the largest file seen (libjvm) takes 3 s.
-    pub conversion_seconds_max: Duration,
-    /// Address space of the conversion child beyond its input files, which it maps.
-    pub conversion_memory_bytes_max: u64,
-    /// Largest symbol index that a conversion may write.
-    pub conversion_output_bytes_max: u64,
-    /// Largest `/symbolize` body after decompression.
-    pub symbolize_body_bytes_max: u64,
-    /// Addresses in one `/symbolize` request, over all modules.
-    pub symbolize_addresses_max: usize,
-    /// Modules in one `/symbolize` request.
-    pub symbolize_modules_max: usize,
+use serde::Deserialize;
+
+/// How a limit is written and what it is to the program.
+pub trait Unit: Sized {
+    /// What the program works with.
+    type Value;
+    /// The placeholder in `--help`.
+    const PLACEHOLDER: &'static str;
+
+    /// The value of a plain number in the unit's base.
+    fn value(number: u64) -> Self::Value;
+
+    /// The number as documentation shows it.
+    fn show(number: u64) -> String;
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            upload_bytes_max: 8 << 30,
-            conversion_seconds_max: Duration::from_mins(10),
-            conversion_memory_bytes_max: 4 << 30,
-            conversion_output_bytes_max: 2 << 30,
-            symbolize_body_bytes_max: 64 << 20,
-            symbolize_addresses_max: 1_000_000,
-            symbolize_modules_max: 4_096,
+/// A setting that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseLimitError {
+    /// No number at the start, or one beyond 2^64-1.
+    #[error("{0:?} is no whole number with an optional unit")]
+    NotANumber(String),
+    /// A unit that is not known.
+    #[error("unknown unit {unit:?}: known are {known}")]
+    UnknownUnit {
+        /// What was found behind the number.
+        unit: String,
+        /// What may stand there.
+        known: &'static str,
+    },
+}
+
+/// Splits `text` into its number and its unit, and multiplies.
+fn parse_scaled(
+    text: &str,
+    scales: &[(&str, u64)],
+    known: &'static str,
+) -> Result<u64, ParseLimitError> {
+    let text = text.trim();
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = text.strip_suffix(unit).unwrap_or_default();
+    let not_a_number = || ParseLimitError::NotANumber(text.to_owned());
+    let number = digits.parse::<u64>().ok().ok_or_else(not_a_number)?;
+    let unit = unit.trim();
+    let scale = scales
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit))
+        .ok_or_else(|| ParseLimitError::UnknownUnit {
+            unit: unit.to_owned(),
+            known,
+        })?;
+    number.checked_mul(scale.1).ok_or_else(not_a_number)
+}
+
+/// A number, or a text with a unit, as `unhex.toml` may have it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+macro_rules! unit {
+    ($(#[$meta:meta])* $name:ident, $scales:expr, $known:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+        #[serde(try_from = "NumberOrText")]
+        pub struct $name(u64);
+
+        impl FromStr for $name {
+            type Err = ParseLimitError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                parse_scaled(text, $scales, $known).map(Self)
+            }
         }
+
+        impl TryFrom<NumberOrText> for $name {
+            type Error = ParseLimitError;
+
+            fn try_from(value: NumberOrText) -> Result<Self, Self::Error> {
+                match value {
+                    NumberOrText::Number(number) => Ok(Self(number)),
+                    NumberOrText::Text(text) => text.parse(),
+                }
+            }
+        }
+    };
+}
+
+unit!(
+    /// A size: `512`, `64KiB`, `8GiB`.
+    Bytes,
+    &[("", 1), ("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)],
+    "B, KiB, MiB, GiB, TiB"
+);
+unit!(
+    /// A time: `30`, `30s`, `10m`, `1h`.
+    Seconds,
+    &[("", 1), ("s", 1), ("m", 60), ("min", 60), ("h", 3600)],
+    "s, m, h"
+);
+unit!(
+    /// A plain number.
+    Count, &[("", 1)], "none"
+);
+
+impl Unit for Bytes {
+    type Value = u64;
+    const PLACEHOLDER: &'static str = "SIZE";
+
+    fn value(number: u64) -> u64 {
+        number
+    }
+
+    fn show(number: u64) -> String {
+        [
+            (1 << 40, "TiB"),
+            (1 << 30, "GiB"),
+            (1 << 20, "MiB"),
+            (1 << 10, "KiB"),
+        ]
+        .into_iter()
+        .find(|(scale, _)| number >= *scale && number.is_multiple_of(*scale))
+        .map_or_else(
+            || format!("{number} B"),
+            |(scale, unit)| format!("{} {unit}", number / scale),
+        )
+    }
+}
+
+impl Unit for Seconds {
+    type Value = Duration;
+    const PLACEHOLDER: &'static str = "TIME";
+
+    fn value(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    fn show(number: u64) -> String {
+        format!("{number} s")
+    }
+}
+
+impl Seconds {
+    /// The time that was set.
+    pub fn duration(self) -> Duration {
+        Self::value(self.0)
+    }
+}
+
+impl Unit for Count {
+    type Value = usize;
+    const PLACEHOLDER: &'static str = "N";
+
+    fn value(number: u64) -> usize {
+        usize::try_from(number).unwrap_or(usize::MAX)
+    }
+
+    fn show(number: u64) -> String {
+        number.to_string()
+    }
+}
+
+/// A limit as documentation shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitEntry {
+    /// The field, and the key in `unhex.toml` under `[limits]`.
+    pub name: &'static str,
+    /// The environment variable.
+    pub variable: &'static str,
+    /// The default in the unit's base.
+    pub default: u64,
+    /// Writes the default with its unit.
+    pub show: fn(u64) -> String,
+    /// What it bounds, and why the default is what it is.
+    pub reason: &'static str,
+}
+
+impl LimitEntry {
+    /// The command line flag.
+    pub fn flag(&self) -> String {
+        format!("--{}", self.name.replace('_', "-"))
+    }
+}
+
+macro_rules! limits {
+    ($( $(#[doc = $doc:literal])+ $name:ident : $unit:ident = $default:expr, $variable:literal; )+) => {
+        /// Bounds on what strangers send. Each can be set in the configuration.
+        #[derive(Clone, Debug)]
+        pub struct Limits {
+            $( $(#[doc = $doc])+ pub $name: <$unit as Unit>::Value, )+
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $( $name: <$unit as Unit>::value($default), )+ }
+            }
+        }
+
+        /// The limits that somebody set, by flag, variable or file.
+        #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct LimitSettings {
+            $(
+                $(#[doc = $doc])+
+                #[arg(
+                    long,
+                    env = $variable,
+                    value_name = <$unit as Unit>::PLACEHOLDER,
+                    help_heading = "Limits",
+                    hide_short_help = true,
+                )]
+                pub $name: Option<$unit>,
+            )+
+        }
+
+        impl LimitSettings {
+            /// These settings, and those of `under` where these have none.
+            #[must_use]
+            pub fn over(self, under: Self) -> Self {
+                Self { $( $name: self.$name.or(under.$name), )+ }
+            }
+
+            /// The limits: what was set, else the defaults.
+            pub fn resolve(&self) -> Limits {
+                Limits {
+                    $( $name: <$unit as Unit>::value(self.$name.map_or($default, |set| set.0)), )+
+                }
+            }
+        }
+
+        /// Every limit, in the order of the documentation.
+        pub const LIMITS: &[LimitEntry] = &[
+            $( LimitEntry {
+                name: stringify!($name),
+                variable: $variable,
+                default: $default,
+                show: <$unit as Unit>::show,
+                reason: concat!($($doc),+),
+            }, )+
+        ];
+    };
+}
+
+limits! {
+    /// Largest upload after decompression: Chromium's and Firefox's debug files are below 8 GiB.
+    upload_bytes_max: Bytes = 8 << 30, "UNHEX_UPLOAD_BYTES_MAX";
+    /// Wall clock of one conversion: the largest file seen (libjvm) takes 3 s.
+    conversion_seconds_max: Seconds = 600, "UNHEX_CONVERSION_SECONDS_MAX";
+    /// Address space of the conversion child beyond its input files, which it maps.
+    conversion_memory_bytes_max: Bytes = 4 << 30, "UNHEX_CONVERSION_MEMORY_BYTES_MAX";
+    /// Largest symbol index that a conversion may write.
+    conversion_output_bytes_max: Bytes = 2 << 30, "UNHEX_CONVERSION_OUTPUT_BYTES_MAX";
+    /// Largest `/symbolize` body after decompression: a profile of a million addresses fits.
+    symbolize_body_bytes_max: Bytes = 64 << 20, "UNHEX_SYMBOLIZE_BODY_BYTES_MAX";
+    /// Addresses in one `/symbolize` request, over all modules: about a second of work.
+    symbolize_addresses_max: Count = 1_000_000, "UNHEX_SYMBOLIZE_ADDRESSES_MAX";
+    /// Modules in one `/symbolize` request: a browser maps a few hundred.
+    symbolize_modules_max: Count = 4_096, "UNHEX_SYMBOLIZE_MODULES_MAX";
+    /// Connections that are open at once; more wait in the kernel's queue. Each costs a file and
+    /// about 20 KiB.
+    connections_max: Count = 4_096, "UNHEX_CONNECTIONS_MAX";
+    /// Requests that are worked on at once over one HTTP/2 connection.
+    http2_streams_max: Count = 256, "UNHEX_HTTP2_STREAMS_MAX";
+    /// How long a client may take to send a request's headers, and how long a connection may be
+    /// idle between requests: profilers come back every few seconds.
+    header_read_seconds_max: Seconds = 60, "UNHEX_HEADER_READ_SECONDS_MAX";
+    /// How long a client may send nothing within a request's body: CI machines stall for seconds,
+    /// not for a minute.
+    body_stall_seconds_max: Seconds = 60, "UNHEX_BODY_STALL_SECONDS_MAX";
+    /// How long a client may take no byte of an answer: debuginfod clients give up at 90 s below
+    /// 100 KiB/s themselves.
+    write_stall_seconds_max: Seconds = 90, "UNHEX_WRITE_STALL_SECONDS_MAX";
+    /// Headers of one request, in bytes: `DEBUGINFOD_HEADERS_FILE` and long source paths fit.
+    header_bytes_max: Bytes = 64 << 10, "UNHEX_HEADER_BYTES_MAX";
+    /// Largest JSON body outside `/symbolize`.
+    json_body_bytes_max: Bytes = 1 << 20, "UNHEX_JSON_BODY_BYTES_MAX";
+    /// Free space below which `/readyz` says no: one large upload and its conversion still fit.
+    free_disk_bytes_min: Bytes = 1 << 30, "UNHEX_FREE_DISK_BYTES_MIN";
+}
+
+/// docs/limits.md, whole.
+pub fn document() -> String {
+    let mut text = String::from(
+        "# Limits\n\n\
+         Every bound on what strangers send. Each can be set by a flag of `unhex serve`, by an\n\
+         environment variable, or under `[limits]` in `unhex.toml` (the flag's name without the\n\
+         dashes in front, `_` for `-`). Sizes take `KiB`, `MiB`, `GiB`; times take `s`, `m`, `h`.\n\
+         Written by `UPDATE=1 cargo test -p unhex --test server documents`; see `src/limits.rs`.\n\n\
+         | flag | variable | default | what and why |\n|---|---|---|---|\n",
+    );
+    for limit in LIMITS {
+        let _infallible = writeln!(
+            text,
+            "| `{}` | `{}` | {} | {} |",
+            limit.flag(),
+            limit.variable,
+            (limit.show)(limit.default),
+            limit.reason.trim(),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_read_with_their_units() {
+        assert_eq!("8GiB".parse(), Ok(Bytes(8 << 30)));
+        assert_eq!("512".parse(), Ok(Bytes(512)));
+        assert_eq!("10 m".parse(), Ok(Seconds(600)));
+        assert_eq!("7".parse(), Ok(Count(7)));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_known_units() {
+        for text in ["", "GiB", "-1", "18446744073709551616", "99999999TiB"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text:?}");
+        }
+        let error = "3 parsecs".parse::<Seconds>().unwrap_err().to_string();
+        assert_eq!(error, "unknown unit \"parsecs\": known are s, m, h");
+    }
+
+    #[test]
+    fn every_variable_is_its_limits_name() {
+        for limit in LIMITS {
+            assert_eq!(
+                limit.variable,
+                format!("UNHEX_{}", limit.name.to_uppercase())
+            );
+        }
+    }
+
+    #[test]
+    fn defaults_are_shown_in_their_largest_unit() {
+        assert_eq!(Bytes::show(8 << 30), "8 GiB");
+        assert_eq!(Bytes::show(3), "3 B");
+        assert_eq!(Seconds::show(600), "600 s");
     }
 }

@@ -1,0 +1,121 @@
+//! `unhex serve`: configuration to a running server, until it is told to stop.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::app::App;
+use crate::config::{self, Config, LogConfig, LogFormat, ServeArgs};
+use crate::http::Server;
+
+const EXAMPLES: &str = "\
+Examples:
+  unhex serve
+      On 127.0.0.1:8002, data in ./unhex-data, no configuration. Everybody on this machine may write.
+  unhex serve --listen 0.0.0.0:8002 --write-token-file /etc/unhex/token
+      For a network: everybody may read, writing needs the token.
+  UNHEX_WRITE_TOKEN=... unhex serve --listen '[::]:8002' --log-format json
+      For a container: each flag has a variable.
+  unhex serve --upload-bytes-max 2GiB --connections-max 500
+      Other limits; --help lists them all, docs/limits.md with reasons.
+
+Clients:
+  export DEBUGINFOD_URLS=http://127.0.0.1:8002
+  gdb ./program
+  curl -T program.debug http://127.0.0.1:8002/buildid/BUILD_ID/debuginfo
+
+SIGTERM and SIGINT stop it: no new connections, running requests are finished.";
+
+/// Run the symbol server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    settings: ServeArgs,
+}
+
+/// Runs the server; success means that it was told to stop and did.
+pub(super) fn run(arguments: Args) -> ExitCode {
+    let (config, log) = match config::load(arguments.settings) {
+        Ok(loaded) => loaded,
+        Err(error) => return refuse(&error.into()),
+    };
+    if let Err(error) = start_log(&log) {
+        return refuse(&error);
+    }
+    match serve(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says why nothing was started, before there is a log.
+#[expect(clippy::print_stderr, reason = "there is no log yet")]
+fn refuse(error: &anyhow::Error) -> ExitCode {
+    eprintln!("unhex serve: {error:#}");
+    ExitCode::from(2)
+}
+
+fn start_log(log: &LogConfig) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&log.filter)
+        .with_context(|| format!("--log {:?} is not understood", log.filter))?;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match log.format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+fn serve(config: Config) -> anyhow::Result<()> {
+    raise_open_files();
+    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let listen = config.listen;
+        let data = config.data.display().to_string();
+        let anonymous = config.write_token.is_none();
+        let app = App::open(config).await?;
+        let server = Server::bind(app)
+            .await
+            .with_context(|| format!("cannot listen on {listen}"))?;
+        let address = server.local_addr()?;
+        info!(%address, data, "serving on http://{address}, data in {data}");
+        if anonymous && !address.ip().is_loopback() {
+            warn!(%address, "everybody who reaches {address} may store and delete debug files");
+        }
+        server
+            .run(async move {
+                tokio::select! {
+                    _ = terminate.recv() => info!("SIGTERM: stopping"),
+                    _ = interrupt.recv() => info!("SIGINT: stopping"),
+                }
+            })
+            .await;
+        info!("stopped");
+        anyhow::Ok(())
+    })
+}
+
+/// Takes as many open files as the system allows: the usual soft limit of 1,024 is below what the
+/// limit of connections needs.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!(%error, "the limit of open files stays at {:?}: {error}", limit.current);
+    }
+}

@@ -1,0 +1,245 @@
+//! What a failed request is told: the one place that knows status codes.
+//!
+//! The public text says what was wrong and what would be right; the source is for the log and never
+//! leaves. The JSON API answers RFC 9457 problems, debuginfod paths short plain text, since gdb and
+//! `debuginfod-find` show nothing and `curl` shows all.
+
+use std::error::Error as StdError;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::response::{IntoResponse, Response};
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::artifacts::LocateError;
+
+/// The media type of RFC 9457.
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+type Source = Arc<dyn StdError + Send + Sync>;
+
+/// The ways in which a request fails; each has one status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ApiErrorKind {
+    /// 400: the request itself is wrong, whatever is stored.
+    BadRequest,
+    /// 401: a write without the token.
+    Unauthorized,
+    /// 404: it does not exist, definitely.
+    NotFound,
+    /// 405: the path exists, the method does not.
+    MethodNotAllowed,
+    /// 406: larger than the client's `X-DEBUGINFOD-MAXSIZE`.
+    LargerThanAsked,
+    /// 409: it contradicts what is stored.
+    Conflict,
+    /// 413: it exceeds a limit.
+    TooLarge,
+    /// 415: an encoding or media type that is not understood.
+    UnsupportedMediaType,
+    /// 416: a range outside the file.
+    RangeNotSatisfiable,
+    /// 422: well-formed, but the file in it cannot be used.
+    Unprocessable,
+    /// 408: the body stopped coming.
+    BodyStalled,
+    /// 500: a mistake of ours.
+    Internal,
+    /// 503: it is not known now; never remembered as absence.
+    Unavailable,
+    /// 507: the disk is full.
+    StorageFull,
+}
+
+impl ApiErrorKind {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::LargerThanAsked => StatusCode::NOT_ACCEPTABLE,
+            Self::Conflict => StatusCode::CONFLICT,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
+            Self::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::BodyStalled => StatusCode::REQUEST_TIMEOUT,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
+        }
+    }
+
+    /// The last part of the problem's `type`, and its `title`.
+    fn name_and_title(self) -> (&'static str, &'static str) {
+        match self {
+            Self::BadRequest => ("bad-request", "The request is wrong"),
+            Self::Unauthorized => ("unauthorized", "Writing needs the write token"),
+            Self::NotFound => ("not-found", "Not found"),
+            Self::MethodNotAllowed => ("method-not-allowed", "This path has no such method"),
+            Self::LargerThanAsked => ("larger-than-asked", "Larger than the client wants"),
+            Self::Conflict => ("conflict", "It contradicts what is stored"),
+            Self::TooLarge => ("too-large", "A limit is exceeded"),
+            Self::UnsupportedMediaType => ("unsupported-media-type", "Encoding not understood"),
+            Self::RangeNotSatisfiable => ("range-not-satisfiable", "Range outside the file"),
+            Self::Unprocessable => ("unprocessable", "The file cannot be used"),
+            Self::BodyStalled => ("body-stalled", "The request's body stopped coming"),
+            Self::Internal => ("internal", "A mistake of the server"),
+            Self::Unavailable => ("unavailable", "Not known now"),
+            Self::StorageFull => ("storage-full", "The server's disk is full"),
+        }
+    }
+}
+
+/// A failed request: what the client is told, and what the log is told.
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    kind: ApiErrorKind,
+    detail: String,
+    source: Option<Source>,
+    members: Map<String, Value>,
+    headers: HeaderMap,
+}
+
+/// What the request log says of a failed request; it travels in the response's extensions.
+#[derive(Clone, Debug)]
+pub struct LoggedError {
+    /// The public text and the chain of sources behind it.
+    pub text: String,
+}
+
+impl ApiError {
+    /// A failure of a kind; `detail` is public: what was found, and what would be right.
+    pub fn new(kind: ApiErrorKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            source: None,
+            members: Map::new(),
+            headers: HeaderMap::new(),
+        }
+    }
+
+    /// The request itself is wrong, whatever is stored.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(ApiErrorKind::BadRequest, detail)
+    }
+
+    /// It does not exist, definitely.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(ApiErrorKind::NotFound, detail)
+    }
+
+    /// A limit is exceeded; `detail` names the limit.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(ApiErrorKind::TooLarge, detail)
+    }
+
+    /// A mistake of ours; the client learns nothing of the source.
+    pub fn internal(source: impl StdError + Send + Sync + 'static) -> Self {
+        Self::new(ApiErrorKind::Internal, "the server's log says more").with_source(source)
+    }
+
+    /// Adds what the log should say; it never reaches the client.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Adds a member to the problem document (RFC 9457 §3.2).
+    #[must_use]
+    pub fn with_member(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// The kind of this failure.
+    pub fn kind(&self) -> ApiErrorKind {
+        self.kind
+    }
+
+    /// The public text.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The answer on a debuginfod path: the public text, plain.
+    pub fn into_text_response(self) -> Response {
+        let body = self.detail.clone();
+        self.respond(TEXT_PLAIN, body)
+    }
+
+    fn problem(&self) -> Problem<'_> {
+        let (name, title) = self.kind.name_and_title();
+        Problem {
+            r#type: format!("urn:unhex:problem:{name}"),
+            title,
+            status: self.kind.status().as_u16(),
+            detail: &self.detail,
+            members: &self.members,
+        }
+    }
+
+    fn respond(self, content_type: HeaderValue, body: String) -> Response {
+        let mut response = (self.kind.status(), body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, content_type);
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
+        headers.extend(self.headers.clone());
+        response.extensions_mut().insert(self.logged());
+        response
+    }
+
+    fn logged(&self) -> LoggedError {
+        let mut text = self.detail.clone();
+        let mut next = self.source.as_deref().map(|source| source as &dyn StdError);
+        while let Some(source) = next {
+            let _infallible = write!(text, ": {source}");
+            next = source.source();
+        }
+        LoggedError { text }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_string(&self.problem()).unwrap_or_default();
+        self.respond(PROBLEM_JSON, body)
+    }
+}
+
+impl From<LocateError> for ApiError {
+    fn from(error: LocateError) -> Self {
+        let detail = match &error {
+            LocateError::Damaged { .. } => "a stored object is damaged; the server's log names it",
+            _ => "the object store cannot be read now; ask again later",
+        };
+        Self::new(ApiErrorKind::Unavailable, detail).with_source(error)
+    }
+}
+
+/// An RFC 9457 problem document.
+#[derive(Serialize)]
+struct Problem<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    #[serde(flatten)]
+    members: &'a Map<String, Value>,
+}

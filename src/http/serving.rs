@@ -1,0 +1,222 @@
+//! Connections: HTTP/1.1 and HTTP/2 with prior knowledge on one port, bounded, stopped gracefully.
+//!
+//! At the limit of connections the next ones wait in the kernel's queue: a debuginfod client takes
+//! any refusal for "does not exist" and remembers it for ten minutes, while it waits gladly.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+use tracing::{debug, info, warn};
+
+use super::socket::{ClientSocket, SocketPatience};
+use crate::app::App;
+use crate::limits::Limits;
+use crate::metrics::Running;
+
+/// The wait after a failed accept: such failures (too many open files) last a moment.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often an idle HTTP/2 connection is asked whether it lives, and how long it may take to say so.
+const HTTP2_PING: Duration = Duration::from_secs(30);
+/// What one HTTP/2 stream may send ahead: uploads fill a fast link with it.
+const HTTP2_STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// What all streams of an HTTP/2 connection may send ahead.
+const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// The least that hyper accepts as a buffer for headers.
+const HEADER_BYTES_LEAST: u64 = 8 << 10;
+
+/// The address of the client, as an extension of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress(pub SocketAddr);
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    app: App,
+}
+
+impl Server {
+    /// Listens where the configuration says.
+    ///
+    /// # Errors
+    /// If the address cannot be had.
+    pub async fn bind(app: App) -> io::Result<Self> {
+        let listener = TcpListener::bind(app.config.listen).await?;
+        Ok(Self { listener, app })
+    }
+
+    /// Where it listens: the port that the system picked, where port 0 was asked for.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until `stop` is there, then finishes what is running, at most as long as the
+    /// configuration says.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self { listener, app } = self;
+        let connections = Connections::new(&app);
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                accepted = connections.accept(&listener) => match accepted {
+                    Ok(connection) => connections.serve(connection),
+                    Err(error) => {
+                        warn!(%error, "a connection could not be accepted: {error}");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        app.background.stopping.cancel();
+        let deadline = Instant::now() + app.config.shutdown;
+        connections.finish(deadline).await;
+        app.background.tasks.close();
+        if tokio::time::timeout_at(deadline, app.background.tasks.wait())
+            .await
+            .is_err()
+        {
+            let left = app.background.tasks.len();
+            warn!(
+                left,
+                "stopping although {left} background tasks are not done"
+            );
+        }
+    }
+}
+
+/// All connections of a server.
+struct Connections {
+    builder: Arc<auto::Builder<TokioExecutor>>,
+    graceful: GracefulShutdown,
+    tasks: TaskTracker,
+    free: Arc<Semaphore>,
+    patience: SocketPatience,
+    router: Router,
+    app: App,
+}
+
+/// A connection and its place among those that may be open.
+struct Connection {
+    stream: TcpStream,
+    client: ClientAddress,
+    place: OwnedSemaphorePermit,
+    running: Running,
+}
+
+impl Connections {
+    fn new(app: &App) -> Self {
+        let limits = &app.config.limits;
+        Self {
+            builder: Arc::new(http(limits)),
+            graceful: GracefulShutdown::new(),
+            tasks: TaskTracker::new(),
+            free: Arc::new(Semaphore::new(
+                limits.connections_max.clamp(1, Semaphore::MAX_PERMITS),
+            )),
+            patience: SocketPatience {
+                first_bytes: limits.header_read_seconds_max,
+                write_stall: limits.write_stall_seconds_max,
+            },
+            router: super::router(app.clone()),
+            app: app.clone(),
+        }
+    }
+
+    /// The next connection, once there is a place for it.
+    async fn accept(&self, listener: &TcpListener) -> io::Result<Connection> {
+        let place = Arc::clone(&self.free).acquire_owned().await;
+        let place = place.map_err(io::Error::other)?;
+        let (stream, address) = listener.accept().await?;
+        // Headers and a short body go out in one write each; waiting to join them helps nobody.
+        stream.set_nodelay(true)?;
+        Ok(Connection {
+            stream,
+            client: ClientAddress(address),
+            place,
+            running: self.app.metrics.connection_open(),
+        })
+    }
+
+    fn serve(&self, connection: Connection) {
+        let Connection {
+            stream,
+            client,
+            place,
+            running,
+        } = connection;
+        let (socket, end) = ClientSocket::new(stream, self.patience);
+        let router = self.router.clone();
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(client);
+            router.clone().oneshot(request)
+        });
+        let watcher = self.graceful.watcher();
+        let builder = Arc::clone(&self.builder);
+        self.tasks.spawn(async move {
+            let served = builder.serve_connection(TokioIo::new(socket), service);
+            if let Err(error) = watcher.watch(served.into_owned()).await {
+                debug!(client = %client.0, %error, "connection of {} ended: {error}", client.0);
+            }
+            end.linger().await;
+            drop((place, running));
+        });
+    }
+
+    /// Lets running requests finish until the deadline.
+    async fn finish(self, deadline: Instant) {
+        let open = self.tasks.len();
+        info!(
+            open,
+            "stopping: {open} connections may finish their requests"
+        );
+        self.tasks.close();
+        let finished = async {
+            self.graceful.shutdown().await;
+            self.tasks.wait().await;
+        };
+        if tokio::time::timeout_at(deadline, finished).await.is_err() {
+            let left = self.tasks.len();
+            warn!(left, "stopping although {left} connections are not done");
+        }
+    }
+}
+
+/// Both versions of HTTP with their bounds.
+fn http(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let header_bytes = limits.header_bytes_max.max(HEADER_BYTES_LEAST);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_read_seconds_max)
+        .max_buf_size(usize::try_from(header_bytes).unwrap_or(usize::MAX));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(HTTP2_PING)
+        .keep_alive_timeout(HTTP2_PING)
+        .initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(u32::try_from(limits.http2_streams_max).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
+    builder
+}

@@ -1,0 +1,18 @@
+//! The server in process, over real sockets: one module a route.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test that meets the unexpected has failed"
+)]
+#![expect(
+    unreachable_pub,
+    reason = "a test binary exports nothing; pub says what the modules share"
+)]
+
+mod documents;
+mod operation;
+mod server;

@@ -1,0 +1,110 @@
+//! Banner, health, readiness, metrics, and what stands around every route.
+
+use crate::server::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_root_says_what_answers() {
+    let server = TestServer::start().await;
+    let answer = server.get_raw("/").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().starts_with("unhex "), "{}", answer.text());
+    assert_eq!(answer.header("content-type"), Some("text/plain"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_usable_disk_is_healthy_and_ready() {
+    let server = TestServer::start_with(|config| config.limits.free_disk_bytes_min = 0).await;
+    assert_eq!(server.get_raw("/healthz").await.status, 200);
+    let ready = server.get_raw("/readyz").await;
+    assert_eq!(ready.status, 200, "{}", ready.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_not_ready_but_healthy() {
+    let full = TestServer::start_with(|config| config.limits.free_disk_bytes_min = u64::MAX).await;
+    let answer = full.get_raw("/readyz").await;
+    assert_eq!(answer.status, 503);
+    assert!(
+        answer.text().contains("--free-disk-bytes-min"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/problem+json")
+    );
+    assert_eq!(full.get_raw("/healthz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_counted_by_route_and_class() {
+    let server = TestServer::start().await;
+    server.get_raw("/healthz").await;
+    server.get_raw("/no/such/path").await;
+    let metrics = server.get_raw("/metrics").await;
+    let text = metrics.text();
+    for line in [
+        r#"unhex_http_requests_total{route="healthz",status="2xx"} 1"#,
+        r#"unhex_http_requests_total{route="unmatched",status="4xx"} 1"#,
+        "unhex_http_requests_running 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+    assert!(!text.contains("no/such/path"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_method_is_405_with_those_that_there_are() {
+    let server = TestServer::start().await;
+    let answer = server
+        .raw("POST /healthz HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        .await;
+    assert_eq!(answer.status, 405);
+    assert_eq!(answer.header("allow"), Some("GET,HEAD"));
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/problem+json")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_with_prior_knowledge_is_answered_on_the_same_port() {
+    let server = TestServer::start().await;
+    let client = reqwest::Client::builder()
+        .http2_prior_knowledge()
+        .build()
+        .unwrap();
+    let answer = client.get(server.url("/healthz")).send().await.unwrap();
+    assert_eq!(answer.version(), reqwest::Version::HTTP_2);
+    assert_eq!(answer.text().await.unwrap(), "ok\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_server_lets_go_of_its_port() {
+    let server = TestServer::start().await;
+    let address = server.address;
+    server.stop().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopping_server_is_not_ready() {
+    let server = TestServer::start().await;
+    server.app.background.stopping.cancel();
+    assert_eq!(server.get_raw("/readyz").await.status, 503);
+    assert_eq!(server.get_raw("/healthz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_question_for_readiness_leaves_nothing_behind() {
+    let server = TestServer::start_with(|config| config.limits.free_disk_bytes_min = 0).await;
+    let names = || {
+        let folder = std::fs::read_dir(server.data()).unwrap();
+        let mut names: Vec<_> = folder.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    assert_eq!(server.get_raw("/readyz").await.status, 200);
+    assert_eq!(names(), before);
+}
