@@ -1,0 +1,186 @@
+//! Which rooms of the symbol server may use which: imports point from the edge to the core, so that
+//! the core can be read, tested and moved without the edge.
+
+use std::collections::BTreeSet;
+
+use crate::files::without_unit_tests;
+use crate::repository::rust_files;
+use crate::{Breach, assert_none};
+
+/// Every room of `src/`, and the rooms that it may use.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("limits", &[]),
+    ("metrics", &["limits"]),
+    ("config", &["limits"]),
+    // A failed conversion is a fact about an artifact: only that type comes from there.
+    ("conversion", &["artifacts", "limits", "metrics"]),
+    ("artifacts", &["conversion", "limits", "metrics"]),
+    ("symbolize", &["artifacts", "limits", "metrics"]),
+    (
+        "app",
+        &[
+            "artifacts",
+            "config",
+            "conversion",
+            "limits",
+            "metrics",
+            "symbolize",
+        ],
+    ),
+    (
+        "http",
+        &[
+            "app",
+            "artifacts",
+            "config",
+            "limits",
+            "metrics",
+            "symbolize",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "app",
+            "artifacts",
+            "config",
+            "conversion",
+            "http",
+            "limits",
+            "metrics",
+            "symbolize",
+        ],
+    ),
+];
+
+fn breaches(path: &str, text: &str) -> Vec<Breach> {
+    let Some(room) = room_of(path) else {
+        return Vec::new();
+    };
+    let Some((_, allowed)) = ROOMS.iter().find(|(name, _)| *name == room) else {
+        return vec![Breach(format!(
+            "{path}: the room `{room}` is not in the table of tests/tidy/rooms.rs"
+        ))];
+    };
+    used_rooms(text)
+        .into_iter()
+        .filter(|used| *used != room && !allowed.contains(&used.as_str()))
+        .map(|used| {
+            Breach(format!(
+                "{path}: `{room}` may not use `{used}`, only {allowed:?}"
+            ))
+        })
+        .collect()
+}
+
+/// `src/http/error.rs` and `src/http.rs` are in the room `http`; main.rs and lib.rs in none.
+fn room_of(path: &str) -> Option<&str> {
+    let within = path.strip_prefix("src/")?;
+    let room = within.split('/').next()?.trim_end_matches(".rs");
+    (room != "main" && room != "lib").then_some(room)
+}
+
+/// The names that follow `crate::` in code, also in a group: `crate::{app::App, limits}`.
+fn used_rooms(text: &str) -> BTreeSet<String> {
+    let code = without_comments(without_unit_tests(text));
+    let mut rooms = BTreeSet::new();
+    let mut rest = code.as_str();
+    while let Some((_, after)) = rest.split_once("crate::") {
+        rest = after;
+        match after.strip_prefix('{') {
+            Some(group) => rooms.extend(heads(group)),
+            None => rooms.extend(head(after)),
+        }
+    }
+    // Macros and items of the root module are no rooms.
+    rooms.retain(|name| ROOMS.iter().any(|(room, _)| room == name));
+    rooms
+}
+
+/// The first name of each path of a group, up to the brace that closes it.
+fn heads(group: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut depth = 0;
+    let mut at_start = true;
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => at_start = true,
+            c if at_start && !c.is_whitespace() => {
+                names.extend(group.get(at..).and_then(head));
+                at_start = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn head(path: &str) -> Option<String> {
+    let end = path
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(path.len());
+    path.get(..end)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+}
+
+fn without_comments(text: &str) -> String {
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    code.collect::<Vec<&str>>().join("\n")
+}
+
+#[test]
+fn rooms_use_only_what_they_may() {
+    let files = rust_files();
+    let found: Vec<Breach> = files
+        .iter()
+        .flat_map(|f| breaches(&f.path, &f.text))
+        .collect();
+    assert_none(&found);
+}
+
+#[test]
+fn every_room_of_the_table_is_there() {
+    let files = rust_files();
+    let there: BTreeSet<&str> = files
+        .iter()
+        .filter_map(|file| room_of(&file.path))
+        .collect();
+    let table: BTreeSet<&str> = ROOMS.iter().map(|(room, _)| *room).collect();
+    assert_eq!(table, there);
+}
+
+mod bad_examples {
+    use super::*;
+
+    #[test]
+    fn the_core_that_uses_the_edge_is_a_breach() {
+        let text = "use crate::http::ApiError;\n";
+        assert_eq!(breaches("src/artifacts/mod.rs", text).len(), 1);
+        assert_eq!(breaches("src/cli/serve.rs", text), []);
+    }
+
+    #[test]
+    fn a_group_of_imports_is_seen_through() {
+        let text = "use crate::{artifacts::{Artifact, Origin}, cli,\n    limits::Limits};\n";
+        let used: Vec<String> = used_rooms(text).into_iter().collect();
+        assert_eq!(used, ["artifacts", "cli", "limits"]);
+        assert_eq!(breaches("src/symbolize/mod.rs", text).len(), 1);
+    }
+
+    #[test]
+    fn a_path_in_the_code_is_seen_and_one_in_a_comment_is_not() {
+        let text = "/// See [`crate::http`].\nfn f() -> crate::app::App { crate::app::new() }\n";
+        assert_eq!(breaches("src/limits.rs", text).len(), 1);
+    }
+
+    #[test]
+    fn a_room_that_nobody_planned_is_a_breach() {
+        assert_eq!(breaches("src/misc2/mod.rs", "").len(), 1);
+    }
+}
