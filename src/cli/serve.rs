@@ -1,5 +1,7 @@
 //! `unhex serve`: configuration to a running server, until it is told to stop.
 
+use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -67,6 +69,7 @@ fn start_log(log: &LogConfig) -> anyhow::Result<()> {
         .with_context(|| format!("--log {:?} is not understood", log.filter))?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match log.format {
         LogFormat::Text => lines.init(),
@@ -90,6 +93,7 @@ fn serve(config: Config) -> anyhow::Result<()> {
             .with_context(|| format!("cannot listen on {listen}"))?;
         let address = server.local_addr()?;
         info!(%address, data, "serving on http://{address}, data in {data}");
+        announce(address);
         if anonymous && !address.ip().is_loopback() {
             warn!(%address, "everybody who reaches {address} may store and delete debug files");
         }
@@ -104,6 +108,13 @@ fn serve(config: Config) -> anyhow::Result<()> {
         info!("stopped");
         anyhow::Ok(())
     })
+}
+
+/// Says on standard output where it listens, for programs that asked for port 0.
+fn announce(address: SocketAddr) {
+    let mut stdout = std::io::stdout().lock();
+    // Nobody may read it; the log has said it too.
+    drop(writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush()));
 }
 
 /// Takes as many open files as the system allows: the usual soft limit of 1,024 is below what the
