@@ -3,6 +3,9 @@
 //! The types say everything that the interface promises; the server and its clients share them, so
 //! that neither can drift from the other unnoticed.
 
+pub mod artifacts;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod identity;
 pub mod quality;
 pub mod symbolize;

@@ -1,0 +1,139 @@
+//! Uploads: ask first, then send what is needed, and hear how far its symbol index is.
+
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use reqwest::{Method, Response};
+use tokio::time::Instant;
+
+use super::body::{Encoding, FileBody, Meter, ProgressFn};
+use super::error::ClientError;
+use super::transport::{AttemptError, Client};
+use crate::artifacts::{BuildIdState, UploadAnswer, UploadPlan, UploadQuestion};
+
+/// How often it is looked whether an upload still moves.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What came of a file that was sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// What the server says of it.
+    pub answer: UploadAnswer,
+    /// Bytes that went over the network, all attempts together.
+    pub wire_bytes: u64,
+}
+
+impl Client {
+    /// Asks whether a file is needed, and where it should go. Costs the server no look at the file.
+    ///
+    /// # Errors
+    /// If the server refuses, is busy or cannot be reached.
+    pub async fn ask(&self, question: &UploadQuestion) -> Result<UploadPlan, ClientError> {
+        self.post("uploads", question, self.answer_timeout).await
+    }
+
+    /// Sends a file to where [`Self::ask`] said, and publishes it.
+    ///
+    /// The file is read as it is sent. A failed attempt is repeated from the start, which is
+    /// harmless: an upload is idempotent by its content.
+    ///
+    /// # Errors
+    /// If the file cannot be read, the server refuses it, stands still, is busy or cannot be reached.
+    pub async fn send(
+        &self,
+        place: &Place,
+        body: &FileBody,
+        progress: &ProgressFn,
+    ) -> Result<Sent, ClientError> {
+        let url = self.url(&place.url)?;
+        let wire_bytes = std::sync::atomic::AtomicU64::new(0);
+        let answer = self
+            .repeat(|| async {
+                let meter = Meter::new(progress.clone());
+                let stream = body.open(&meter).await.map_err(AttemptError::Own)?;
+                let mut request = self.request(Method::PUT, url.clone());
+                request = request.header(CONTENT_TYPE, "application/octet-stream");
+                request = match body.encoding {
+                    Encoding::Identity => request.header(CONTENT_LENGTH, body.size_bytes),
+                    Encoding::Zstd => request.header(CONTENT_ENCODING, "zstd"),
+                };
+                if let Some(name) = place.file_name.as_deref().and_then(header_text) {
+                    request = request.header("x-file-name", name);
+                }
+                let sent = self.watched(request.body(stream), &meter).await;
+                wire_bytes.fetch_add(meter.wire_bytes(), std::sync::atomic::Ordering::Relaxed);
+                sent
+            })
+            .await?;
+        let answer = self.accepted(answer).await?;
+        let answer = match &place.complete {
+            Some(upload_id) => {
+                let path = format!("uploads/{upload_id}/complete");
+                self.post(&path, &serde_json::json!({}), self.stall_timeout)
+                    .await?
+            }
+            None => self.json(answer).await?,
+        };
+        let wire_bytes = wire_bytes.into_inner();
+        Ok(Sent { answer, wire_bytes })
+    }
+
+    /// What is known of a build ID; `None` when nothing is.
+    ///
+    /// # Errors
+    /// If the server is busy or cannot be reached.
+    pub async fn build_id_state(
+        &self,
+        build_id: &str,
+    ) -> Result<Option<BuildIdState>, ClientError> {
+        self.get(&format!("build-ids/{build_id}")).await
+    }
+
+    /// Sends a request and gives up when nothing moves any more; a large file may take hours, as
+    /// long as it moves.
+    async fn watched(
+        &self,
+        request: reqwest::RequestBuilder,
+        meter: &Meter,
+    ) -> Result<Response, AttemptError> {
+        let sending = request.send();
+        tokio::pin!(sending);
+        let mut ticks = meter.ticks();
+        let mut moved = Instant::now();
+        loop {
+            tokio::select! {
+                answer = &mut sending => return answer.map_err(AttemptError::Send),
+                () = tokio::time::sleep(WATCH_INTERVAL) => {}
+            }
+            if meter.ticks() != ticks {
+                ticks = meter.ticks();
+                moved = Instant::now();
+            } else if moved.elapsed() >= self.stall_timeout {
+                return Err(AttemptError::Stalled(self.stall_timeout));
+            }
+        }
+    }
+}
+
+/// Where a file goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// A path of the server, or a presigned URL.
+    pub url: String,
+    /// The upload to be completed after the PUT, if it has to be.
+    pub complete: Option<String>,
+    /// The name that the server is told, without folders.
+    pub file_name: Option<String>,
+}
+
+/// The name as a header may carry it: other bytes than visible ASCII and `%` are percent-encoded.
+fn header_text(name: &str) -> Option<String> {
+    let coded: String = name
+        .bytes()
+        .flat_map(|byte| match byte {
+            b'%' | 0..=31 | 127.. => format!("%{byte:02X}").chars().collect::<Vec<_>>(),
+            _ => vec![char::from(byte)],
+        })
+        .collect();
+    (!coded.is_empty()).then_some(coded)
+}
