@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -105,7 +105,7 @@ pub struct ApiError {
     detail: String,
     source: Option<Source>,
     members: Map<String, Value>,
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// What the request log says of a failed request; it travels in the response's extensions.
@@ -123,7 +123,7 @@ impl ApiError {
             detail: detail.into(),
             source: None,
             members: Map::new(),
-            headers: HeaderMap::new(),
+            headers: Vec::new(),
         }
     }
 
@@ -164,7 +164,7 @@ impl ApiError {
     /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+        self.headers.push((name, value));
         self
     }
 
@@ -200,7 +200,7 @@ impl ApiError {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, content_type);
         headers.insert(header::CACHE_CONTROL, NO_STORE);
-        headers.extend(self.headers.clone());
+        headers.extend(self.headers.iter().cloned());
         response.extensions_mut().insert(self.logged());
         response
     }

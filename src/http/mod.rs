@@ -5,7 +5,11 @@
 //! where the table says `guarded` ([`auth`]), the handler.
 
 pub mod auth;
+pub mod build_path;
+mod conditions;
+mod debuginfod;
 pub mod error;
+mod file_body;
 mod operation;
 mod panic;
 mod request_log;
@@ -16,10 +20,12 @@ mod stall;
 pub use serving::{ClientAddress, Server};
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get};
+use http::header::{self, HeaderValue};
+use http::{Method, Uri};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use self::error::{ApiError, ApiErrorKind};
@@ -36,7 +42,11 @@ fn routes(_app: &App) -> Router<App> {
         .route("/healthz", open("healthz", get(operation::get_healthz)))
         .route("/readyz", open("readyz", get(operation::get_readyz)))
         .route("/metrics", open("metrics", get(operation::get_metrics)))
-        .fallback(unknown_path)
+        .route(
+            "/buildid/{*path}",
+            open("buildid", get(debuginfod::get_artifact)),
+        )
+        .fallback(unmatched)
         .method_not_allowed_fallback(method_not_allowed)
 }
 
@@ -63,16 +73,36 @@ fn guarded(app: &App, name: &'static str, methods: MethodRouter<App>) -> MethodR
     open(name, methods.route_layer(guard))
 }
 
-async fn unknown_path(request: Request) -> Response {
+/// A path of no route: a debuginfod path that is spelt in another way, or nothing.
+async fn unmatched(State(app): State<App>, request: Request) -> Response {
     let path = request.uri().path();
-    ApiError::not_found(format!("there is no {path}; see /openapi.yaml")).into_response()
+    if !build_path::is_build_path(path) {
+        return ApiError::not_found(format!("there is no {path}; see /openapi.yaml"))
+            .into_response();
+    }
+    let (parts, _body) = request.into_parts();
+    let mut response = match parts.method {
+        Method::GET | Method::HEAD => {
+            debuginfod::get_artifact(State(app), parts.method, parts.uri, parts.headers).await
+        }
+        _ => {
+            let mut refusal = method_not_allowed(parts.method, parts.uri).await;
+            let allowed = HeaderValue::from_static("GET,HEAD");
+            refusal.headers_mut().insert(header::ALLOW, allowed);
+            refusal
+        }
+    };
+    response.extensions_mut().insert(RouteName("buildid"));
+    response
 }
 
-async fn method_not_allowed(request: Request) -> ApiError {
-    let detail = format!(
-        "{} cannot be asked with {}",
-        request.uri().path(),
-        request.method()
-    );
-    ApiError::new(ApiErrorKind::MethodNotAllowed, detail)
+async fn method_not_allowed(method: Method, uri: Uri) -> Response {
+    let path = uri.path();
+    let detail = format!("{path} cannot be asked with {method}");
+    let error = ApiError::new(ApiErrorKind::MethodNotAllowed, detail);
+    if build_path::is_build_path(path) {
+        error.into_text_response()
+    } else {
+        error.into_response()
+    }
 }

@@ -13,6 +13,7 @@
     reason = "a test binary exports nothing; pub says what the modules share"
 )]
 
+mod debuginfod;
 mod documents;
 mod operation;
 mod server;

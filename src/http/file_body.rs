@@ -1,0 +1,195 @@
+//! A range of an open file as a body: large pieces, one read ahead, constant memory.
+//!
+//! The file is complete and verified before its first byte is sent. If reading fails all the same,
+//! the body ends in an error, which closes the connection with FIN (src/http/socket.rs).
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// What is read at once: large enough that a system call costs nothing beside its copy, small
+/// enough that a thousand downloads fit in memory.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// The rest of a range of a file.
+#[derive(Debug)]
+pub(super) struct FileBody {
+    file: Arc<File>,
+    /// What was not asked of the file yet.
+    unread: Range<u64>,
+    /// What was not handed out yet.
+    left_bytes: u64,
+    ahead: Ahead,
+}
+
+/// The piece that comes next.
+#[derive(Debug)]
+enum Ahead {
+    There(Bytes),
+    Read(JoinHandle<io::Result<Bytes>>),
+    End,
+}
+
+impl FileBody {
+    /// Reads the first piece of `range`, so that a file that cannot be read never gets a 200.
+    ///
+    /// # Errors
+    /// If the file is not `size_bytes` long, or cannot be read.
+    pub(super) async fn open(file: File, size_bytes: u64, range: Range<u64>) -> io::Result<Self> {
+        let file = Arc::new(file);
+        let mut body = Self {
+            left_bytes: range.end.saturating_sub(range.start),
+            unread: range,
+            ahead: Ahead::End,
+            file: Arc::clone(&file),
+        };
+        let piece = body.next_piece();
+        let first = spawn_blocking(move || {
+            let found = file.metadata()?.len();
+            if found != size_bytes {
+                let detail = format!("it has {found} bytes instead of {size_bytes}");
+                return Err(io::Error::other(detail));
+            }
+            read_piece(&file, piece)
+        });
+        body.ahead = Ahead::There(first.await??);
+        Ok(body)
+    }
+
+    fn next_piece(&mut self) -> Range<u64> {
+        let end = self
+            .unread
+            .end
+            .min(self.unread.start.saturating_add(PIECE_BYTES));
+        let piece = self.unread.start..end;
+        self.unread.start = end;
+        piece
+    }
+
+    fn read_ahead(&mut self) {
+        let piece = self.next_piece();
+        self.ahead = if piece.is_empty() {
+            Ahead::End
+        } else {
+            let file = Arc::clone(&self.file);
+            Ahead::Read(spawn_blocking(move || read_piece(&file, piece)))
+        };
+    }
+}
+
+/// Reads exactly `piece`, without first writing zeros where it will be.
+fn read_piece(file: &File, piece: Range<u64>) -> io::Result<Bytes> {
+    let length = piece.end.saturating_sub(piece.start);
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    let mut bytes = Vec::with_capacity(length);
+    let mut offset = piece.start;
+    while bytes.len() < length {
+        let count = rustix::io::retry_on_intr(|| {
+            rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), offset)
+        })?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        offset = offset.saturating_add(u64::try_from(count).map_err(io::Error::other)?);
+    }
+    // The allocation may be larger than what was asked for, and then more may have been read.
+    bytes.truncate(length);
+    Ok(bytes.into())
+}
+
+impl HttpBody for FileBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = self.get_mut();
+        let piece = match &mut this.ahead {
+            Ahead::End => return Poll::Ready(None),
+            Ahead::There(piece) => Ok(std::mem::take(piece)),
+            Ahead::Read(read) => match ready!(Pin::new(read).poll(context)) {
+                Ok(piece) => piece,
+                Err(lost) => Err(io::Error::other(lost)),
+            },
+        };
+        match piece {
+            Ok(piece) => {
+                let length = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+                this.left_bytes = this.left_bytes.saturating_sub(length);
+                this.read_ahead();
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Err(error) => {
+                this.ahead = Ahead::End;
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left_bytes == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt as _;
+    use std::io::Write as _;
+
+    fn file_of(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[tokio::test]
+    async fn a_body_is_the_slice_of_its_range() {
+        let bytes: Vec<u8> = (0..700_001_u32)
+            .map(|n| u8::try_from(n % 251).unwrap())
+            .collect();
+        let file = file_of(&bytes);
+        for range in [0..0, 0..1, 5..262_149, 0..700_001, 700_000..700_001] {
+            let slice = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+            let body = FileBody::open(file.reopen().unwrap(), 700_001, range)
+                .await
+                .unwrap();
+            assert_eq!(body.size_hint().exact(), Some(slice.len() as u64));
+            let collected = body.collect().await.unwrap().to_bytes();
+            assert!(collected == bytes[slice.clone()], "{slice:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_of_another_length_is_refused_before_anything_is_sent() {
+        let file = file_of(b"short");
+        assert!(
+            FileBody::open(file.reopen().unwrap(), 6, 0..6)
+                .await
+                .is_err()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_file_that_shrinks_ends_in_an_error_not_in_silence() {
+        let file = file_of(&vec![7; 1 << 20]);
+        let body = FileBody::open(file.reopen().unwrap(), 1 << 20, 0..1 << 20)
+            .await
+            .unwrap();
+        file.as_file().set_len(300_000).unwrap();
+        assert!(body.collect().await.is_err());
+    }
+}
