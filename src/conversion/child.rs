@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::protocol::ConvertChildArgs;
+use super::protocol::{ConvertChildArgs, SourceArg};
 use super::{ConversionLimits, ConversionSources, ConverterUnavailable};
 
 /// What is kept of either output: a report is below 1 KiB, the rest is for people.
@@ -57,8 +57,8 @@ pub(super) async fn run(
     output: &Path,
 ) -> Result<Ended, ConverterUnavailable> {
     let arguments = ConvertChildArgs {
-        debuginfo: sources.debuginfo.clone(),
-        executable: sources.executable.clone(),
+        debuginfo: sources.debuginfo.as_ref().map(SourceArg::from),
+        executable: sources.executable.as_ref().map(SourceArg::from),
         output: output.to_owned(),
         memory_bytes_max: limits.memory_bytes_max,
         cpu_seconds_max: limits.seconds_max.as_secs().max(1),

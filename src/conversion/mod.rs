@@ -59,9 +59,19 @@ impl From<&Limits> for ConversionLimits {
 #[derive(Clone, Debug, Default)]
 pub struct ConversionSources {
     /// The best debug file.
-    pub debuginfo: Option<PathBuf>,
+    pub debuginfo: Option<ConversionSource>,
     /// The executable: program headers, and symbols that the debug file lacks.
-    pub executable: Option<PathBuf>,
+    pub executable: Option<ConversionSource>,
+}
+
+/// One file that an index is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversionSource {
+    /// Where it lies, complete and never changed.
+    pub path: PathBuf,
+    /// SHA-256 of its bytes, which the index names: the store knows it, and hashing again would
+    /// cost more than the conversion.
+    pub sha256: [u8; 32],
 }
 
 /// What a finished conversion says of the index that it wrote.
@@ -166,7 +176,7 @@ impl ConversionSources {
         [&self.debuginfo, &self.executable]
             .into_iter()
             .flatten()
-            .map(PathBuf::as_path)
+            .map(|source| source.path.as_path())
     }
 }
 

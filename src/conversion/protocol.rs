@@ -1,24 +1,27 @@
 //! What parent and child say to each other: flags in, one line of JSON out.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use serde::{Deserialize, Serialize};
 
-use super::Converted;
+use super::{ConversionSource, Converted};
 use crate::artifacts::IndexFailure;
 
 /// The name of the hidden command.
 pub const COMMAND: &str = "convert-child";
 
 /// The flags of the hidden command `unhex convert-child`.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct ConvertChildArgs {
     /// The best debug file.
-    #[arg(long)]
-    pub debuginfo: Option<PathBuf>,
+    #[arg(long, value_parser = OsStringValueParser::new().try_map(SourceArg::parse))]
+    pub debuginfo: Option<SourceArg>,
     /// The executable.
-    #[arg(long)]
-    pub executable: Option<PathBuf>,
+    #[arg(long, value_parser = OsStringValueParser::new().try_map(SourceArg::parse))]
+    pub executable: Option<SourceArg>,
     /// Where the index goes; must not exist yet.
     #[arg(long)]
     pub output: PathBuf,
@@ -32,6 +35,15 @@ pub struct ConvertChildArgs {
     #[arg(long)]
     pub output_bytes_max: u64,
 }
+
+/// A source as one argument: its SHA-256 in hex, a colon, its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceArg(pub ConversionSource);
+
+/// An argument that is no [`SourceArg`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a source is 64 hex digits, a colon and a path")]
+pub struct ParseSourceArgError;
 
 /// What the child prints before it exits with 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,18 +62,18 @@ pub enum ChildReport {
 
 impl ConvertChildArgs {
     /// The arguments that [`clap`] parses into this again.
-    pub(super) fn to_arguments(&self) -> Vec<std::ffi::OsString> {
+    pub(super) fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments = vec![COMMAND.into()];
         let paths = [
-            ("--debuginfo", self.debuginfo.as_ref()),
-            ("--executable", self.executable.as_ref()),
-            ("--output", Some(&self.output)),
+            ("--debuginfo", self.debuginfo.as_ref().map(SourceArg::to_argument)),
+            ("--executable", self.executable.as_ref().map(SourceArg::to_argument)),
+            ("--output", Some(self.output.clone().into())),
         ];
-        for (flag, path) in paths {
-            if let Some(path) = path {
+        for (flag, value) in paths {
+            if let Some(value) = value {
                 // One argument, so that a path that starts with a dash is no flag.
-                let mut argument = std::ffi::OsString::from(format!("{flag}="));
-                argument.push(path);
+                let mut argument = OsString::from(format!("{flag}="));
+                argument.push(value);
                 arguments.push(argument);
             }
         }
@@ -73,5 +85,38 @@ impl ConvertChildArgs {
             arguments.push(format!("{flag}={number}").into());
         }
         arguments
+    }
+}
+
+impl From<&ConversionSource> for SourceArg {
+    fn from(source: &ConversionSource) -> Self {
+        Self(source.clone())
+    }
+}
+
+impl SourceArg {
+    fn to_argument(&self) -> OsString {
+        let mut argument = OsString::new();
+        for byte in self.0.sha256 {
+            argument.push(format!("{byte:02x}"));
+        }
+        argument.push(":");
+        argument.push(&self.0.path);
+        argument
+    }
+
+    fn parse(argument: OsString) -> Result<Self, ParseSourceArgError> {
+        let (hex, path) = argument
+            .as_bytes()
+            .split_at_checked(64)
+            .ok_or(ParseSourceArgError)?;
+        let path = path.strip_prefix(b":").ok_or(ParseSourceArgError)?;
+        let mut sha256 = [0; 32];
+        for (byte, digits) in sha256.iter_mut().zip(hex.as_chunks::<2>().0) {
+            let digits = std::str::from_utf8(digits).map_err(|_no_text| ParseSourceArgError)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_no_hex| ParseSourceArgError)?;
+        }
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        Ok(Self(ConversionSource { path, sha256 }))
     }
 }

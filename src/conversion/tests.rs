@@ -42,7 +42,7 @@ impl Scene {
         let input = self.folder.path().join(name);
         std::fs::write(&input, "input").unwrap();
         let sources = ConversionSources {
-            debuginfo: Some(input),
+            debuginfo: Some(source(input)),
             executable: None,
         };
         self.converter.convert(&sources, &self.output()).await
@@ -59,6 +59,11 @@ impl Scene {
         assert!(!self.output().exists(), "{name} left an output");
         error.to_string()
     }
+}
+
+fn source(path: PathBuf) -> ConversionSource {
+    let sha256 = [7; 32];
+    ConversionSource { path, sha256 }
 }
 
 #[tokio::test]
@@ -153,7 +158,7 @@ async fn a_program_that_is_not_there_is_no_fact_about_the_file() {
 async fn an_input_that_is_not_there_is_no_fact_about_a_file() {
     let scene = Scene::new();
     let sources = ConversionSources {
-        debuginfo: Some("/nonexistent/input".into()),
+        debuginfo: Some(source("/nonexistent/input".into())),
         executable: None,
     };
     let error = scene.converter.convert(&sources, &scene.output()).await;
@@ -246,4 +251,23 @@ async fn conversions_wait_for_memory() {
     assert!(patience.is_err(), "{patience:?}");
     drop(others);
     waiting.await.unwrap().unwrap();
+}
+
+#[test]
+fn the_arguments_are_parsed_back_by_the_child() {
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: protocol::ConvertChildArgs,
+    }
+    let arguments = protocol::ConvertChildArgs {
+        debuginfo: Some((&source("/d/:a b".into())).into()),
+        executable: None,
+        output: "-o=ut".into(),
+        memory_bytes_max: u64::MAX,
+        cpu_seconds_max: 2,
+        output_bytes_max: 3,
+    };
+    let parsed = <Program as clap::Parser>::try_parse_from(arguments.to_arguments()).unwrap();
+    assert_eq!(parsed.arguments, arguments);
 }

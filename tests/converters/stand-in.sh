@@ -2,7 +2,7 @@
 # Stands in for the converter in tests: ends in the way that the name of its input says.
 for argument in "$@"; do
     case "$argument" in
-    --debuginfo=*) input="${argument#--debuginfo=}" ;;
+    --debuginfo=*) input="${argument#--debuginfo=*:}" ;;
     --output=*) output="${argument#--output=}" ;;
     esac
 done

@@ -6,6 +6,5 @@
 pub mod artifacts;
 #[cfg(feature = "client")]
 pub mod client;
-pub mod identity;
 pub mod quality;
 pub mod symbolize;

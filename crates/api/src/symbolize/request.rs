@@ -3,10 +3,10 @@
 //! Unknown fields are refused, so that a misspelt option is never silently ignored.
 
 use serde::{Deserialize, Serialize};
+use unhex_build_id::IdKind;
 use utoipa::ToSchema;
 
 use super::{Address, Unsigned64};
-use crate::identity::IdKind;
 
 /// A batch of addresses of several modules. Everything but `modules[].build_id` and
 /// `modules[].addresses` is optional.
@@ -87,8 +87,9 @@ impl Labels {
 pub struct Module {
     /// The identity of the binary; what it is, `id_kind` says.
     pub build_id: String,
-    /// The kind of identity.
+    /// The kind of identity: `gnu`, `go`, `htlhash`, `pdb` or `macho`.
     #[serde(default)]
+    #[schema(value_type = String, default = "gnu")]
     pub id_kind: IdKind,
     /// Its file name; only for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
