@@ -4,50 +4,45 @@
 //! a body that breaks off leaves a damaged file in their cache. So nothing is answered with 200
 //! before the complete, verified file is open and its first piece is read.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
-use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, StatusCode, Uri};
-use httpdate::fmt_http_date;
-use sha2::{Digest as _, Sha256};
+use axum::response::Response;
+use http::{HeaderMap, Method, Uri};
 use unhex_build_id::{BuildId, Identity};
 
 use super::build_path::{self, ArtifactQuestion, Wanted};
-use super::conditions::{Part, Validators};
+use super::download::Download;
 use super::error::{ApiError, ApiErrorKind};
-use super::file_body::FileBody;
 use crate::app::App;
-use crate::artifacts::{Artifact, ArtifactKind, Section, Source};
+use crate::artifacts::ArtifactKind;
 use crate::metrics::DebuginfodResult;
 
-const OCTET_STREAM: HeaderValue = HeaderValue::from_static("application/octet-stream");
-/// Never `immutable`: a better artifact replaces a worse one under the same build ID.
-const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("max-age=3600");
-const BYTES: HeaderValue = HeaderValue::from_static("bytes");
-const X_DEBUGINFOD_SIZE: HeaderName = HeaderName::from_static("x-debuginfod-size");
-const X_DEBUGINFOD_FILE: HeaderName = HeaderName::from_static("x-debuginfod-file");
-const X_DEBUGINFOD_MAXSIZE: HeaderName = HeaderName::from_static("x-debuginfod-maxsize");
-
-/// What is served, before conditions and ranges.
-struct Found {
-    content: Content,
-    size_bytes: u64,
-    etag: String,
-    modified: std::time::SystemTime,
-    file_name: Option<String>,
-}
-
-enum Content {
-    /// A range of a file on this disk, which starts at `offset_bytes`.
-    File {
-        artifact: Artifact,
-        offset_bytes: u64,
-    },
-    Memory(bytes::Bytes),
-}
-
-/// GET and HEAD of everything under `/buildid`.
+/// A debug file or an executable, whole. GET and HEAD of everything under `/buildid` come here.
+#[utoipa::path(
+    get,
+    path = "/buildid/{id}/{artifact_type}",
+    tag = "debuginfod",
+    params(
+        ("id" = String, Path, description = "The identity of the build, by default a GNU build ID in hex"),
+        ("artifact_type" = String, Path, description = "`debuginfo` or `executable`; whatever follows is ignored"),
+        ("id_kind" = Option<String>, Query, description = "gnu (default), go, htlhash, pdb, macho"),
+        ("X-DEBUGINFOD-MAXSIZE" = Option<u64>, Header, description = "Largest answer wanted"),
+    ),
+    responses(
+        (status = 200, description = "The file", content_type = "application/octet-stream",
+         headers(
+            ("X-DEBUGINFOD-SIZE" = u64, description = "Its size"),
+            ("X-DEBUGINFOD-FILE" = String, description = "The name that its uploader gave"),
+            ("ETag" = String, description = "Of its bytes"),
+         )),
+        (status = 206, description = "The range that was asked for"),
+        (status = 304, description = "The client has it"),
+        (status = 400, description = "No build ID, or no artifact type", content_type = "text/plain"),
+        (status = 404, description = "Not there, definitely", content_type = "text/plain"),
+        (status = 406, description = "Larger than X-DEBUGINFOD-MAXSIZE", content_type = "text/plain"),
+        (status = 416, description = "No byte of the range exists", content_type = "text/plain"),
+        (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
+    )
+)]
 pub(super) async fn get_artifact(
     State(app): State<App>,
     method: Method,
@@ -58,7 +53,7 @@ pub(super) async fn get_artifact(
     let artifact_type = question.as_ref().map_or("invalid", |q| q.wanted.as_str());
     let answered = async {
         let found = find(&app, &question?).await?;
-        respond(found, &method, &headers).await
+        found.answer(&method, &headers).await
     };
     let (result, response) = match answered.await {
         Ok(response) => (DebuginfodResult::Found, response),
@@ -67,6 +62,41 @@ pub(super) async fn get_artifact(
     app.metrics.debuginfod(artifact_type, result);
     response
 }
+
+/// A source file that was uploaded for this build; headers and errors as of the other artifacts.
+#[utoipa::path(
+    get,
+    path = "/buildid/{id}/source/{path}",
+    tag = "debuginfod",
+    params(
+        ("id" = String, Path, description = "The identity of the build"),
+        ("path" = String, Path, description = "Absolute, as in the debug information; `//`, `.` and `..` may stay"),
+    ),
+    responses(
+        (status = 200, description = "The source", content_type = "application/octet-stream"),
+        (status = 404, description = "Not there, definitely", content_type = "text/plain"),
+    )
+)]
+#[expect(dead_code, reason = "described apart, answered by get_artifact")]
+pub(super) fn get_source() {}
+
+/// The bytes of an ELF section, of the debug file first, else of the executable.
+#[utoipa::path(
+    get,
+    path = "/buildid/{id}/section/{name}",
+    tag = "debuginfod",
+    params(
+        ("id" = String, Path, description = "The identity of the build"),
+        ("name" = String, Path, description = "With its dot: `.debug_line`"),
+    ),
+    responses(
+        (status = 200, description = "As in the file, compressed if it is compressed there",
+         content_type = "application/octet-stream"),
+        (status = 404, description = "Not there, definitely", content_type = "text/plain"),
+    )
+)]
+#[expect(dead_code, reason = "described apart, answered by get_artifact")]
+pub(super) fn get_section() {}
 
 fn result_of(error: &ApiError) -> DebuginfodResult {
     match error.kind() {
@@ -77,7 +107,7 @@ fn result_of(error: &ApiError) -> DebuginfodResult {
 }
 
 /// What the question asks for, if the store has it.
-async fn find(app: &App, question: &ArtifactQuestion) -> Result<Found, ApiError> {
+async fn find(app: &App, question: &ArtifactQuestion) -> Result<Download, ApiError> {
     let absent = || ApiError::not_found("not found");
     let id = gnu_id(app, &question.identity).await?.ok_or_else(absent)?;
     let artifacts = &app.artifacts;
@@ -85,13 +115,13 @@ async fn find(app: &App, question: &ArtifactQuestion) -> Result<Found, ApiError>
         Wanted::Debuginfo => artifacts
             .locate(&id, ArtifactKind::Debuginfo)
             .await?
-            .map(Found::file),
+            .map(Download::file),
         Wanted::Executable => artifacts
             .locate(&id, ArtifactKind::Executable)
             .await?
-            .map(Found::file),
-        Wanted::Section(name) => artifacts.section(&id, name).await?.map(Found::section),
-        Wanted::Source(path) => artifacts.source(&id, path).await?.map(Found::source),
+            .map(Download::file),
+        Wanted::Section(name) => artifacts.section(&id, name).await?.map(Download::section),
+        Wanted::Source(path) => artifacts.source(&id, path).await?.map(Download::source),
     };
     found.ok_or_else(absent)
 }
@@ -102,196 +132,5 @@ async fn gnu_id(_app: &App, identity: &Identity) -> Result<Option<BuildId>, ApiE
     match identity {
         Identity::Gnu(id) => Ok(Some(id.clone())),
         _ => Ok(None),
-    }
-}
-
-impl Found {
-    fn file(artifact: Artifact) -> Self {
-        Self {
-            size_bytes: artifact.size_bytes,
-            etag: format!("\"{}\"", hex(&artifact.sha256)),
-            modified: artifact.modified,
-            file_name: artifact.file_name.clone(),
-            content: Content::File {
-                artifact,
-                offset_bytes: 0,
-            },
-        }
-    }
-
-    /// A section has its parent's name and date, as the reference server does it.
-    fn section(section: Section) -> Self {
-        let Section {
-            artifact,
-            offset_bytes,
-            size_bytes,
-        } = section;
-        Self {
-            size_bytes,
-            etag: format!("\"{}-{offset_bytes}-{size_bytes}\"", hex(&artifact.sha256)),
-            modified: artifact.modified,
-            file_name: artifact.file_name.clone(),
-            content: Content::File {
-                artifact,
-                offset_bytes,
-            },
-        }
-    }
-
-    fn source(source: Source) -> Self {
-        Self {
-            size_bytes: u64::try_from(source.bytes.len()).unwrap_or(u64::MAX),
-            etag: format!("\"{}\"", hex(&Sha256::digest(&source.bytes))),
-            modified: source.modified,
-            file_name: Some(source.path),
-            content: Content::Memory(source.bytes),
-        }
-    }
-
-    /// The headers of every answer that is about this.
-    fn headers(&self) -> Result<HeaderMap, ApiError> {
-        let mut headers = HeaderMap::new();
-        let modified = HeaderValue::from_str(&fmt_http_date(self.modified));
-        headers.insert(header::LAST_MODIFIED, modified.map_err(ApiError::internal)?);
-        let etag = HeaderValue::from_str(&self.etag);
-        headers.insert(header::ETAG, etag.map_err(ApiError::internal)?);
-        headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
-        headers.insert(header::ACCEPT_RANGES, BYTES);
-        headers.insert(X_DEBUGINFOD_SIZE, self.size_bytes.into());
-        if let Some(name) = self.file_name.as_deref().and_then(base_name) {
-            headers.insert(X_DEBUGINFOD_FILE, name);
-        }
-        Ok(headers)
-    }
-
-    /// The bytes of `range`, the first of them already read.
-    async fn body(self, range: std::ops::Range<u64>) -> Result<Body, ApiError> {
-        let unreadable = |error| {
-            let detail = "the file cannot be read now; ask again later";
-            ApiError::new(ApiErrorKind::Unavailable, detail).with_source(error)
-        };
-        match self.content {
-            Content::Memory(bytes) => {
-                let start = usize::try_from(range.start).map_err(ApiError::internal)?;
-                let end = usize::try_from(range.end).map_err(ApiError::internal)?;
-                Ok(Body::from(bytes.slice(start..end)))
-            }
-            Content::File {
-                artifact,
-                offset_bytes,
-            } => {
-                let range = range.start.saturating_add(offset_bytes)
-                    ..range.end.saturating_add(offset_bytes);
-                FileBody::open(artifact.file, artifact.size_bytes, range)
-                    .await
-                    .map(Body::new)
-                    .map_err(unreadable)
-            }
-        }
-    }
-}
-
-/// The answer to a request with these headers for what was found.
-async fn respond(found: Found, method: &Method, headers: &HeaderMap) -> Result<Response, ApiError> {
-    check_size(&found, headers)?;
-    let size_bytes = found.size_bytes;
-    let validators = Validators {
-        etag: &found.etag,
-        modified: found.modified,
-        size_bytes,
-    };
-    let part = match *method {
-        Method::HEAD if validators.not_modified(headers) => Part::NotModified,
-        Method::HEAD => Part::Whole,
-        _ => validators.part(headers),
-    };
-    let mut answer = found.headers()?;
-    let (status, range) = match part {
-        Part::Whole => (StatusCode::OK, 0..size_bytes),
-        Part::Range(range) => {
-            let last = range.end.saturating_sub(1);
-            let content_range = format!("bytes {}-{last}/{size_bytes}", range.start);
-            answer.insert(header::CONTENT_RANGE, header_value(&content_range)?);
-            (StatusCode::PARTIAL_CONTENT, range)
-        }
-        Part::NotModified => return Ok((StatusCode::NOT_MODIFIED, answer).into_response()),
-        Part::Unsatisfiable => return Err(unsatisfiable(size_bytes)?),
-    };
-    answer.insert(header::CONTENT_TYPE, OCTET_STREAM);
-    answer.insert(
-        header::CONTENT_LENGTH,
-        range.end.saturating_sub(range.start).into(),
-    );
-    let body = match *method {
-        Method::HEAD => Body::empty(),
-        _ => found.body(range).await?,
-    };
-    Ok((status, answer, body).into_response())
-}
-
-fn unsatisfiable(size_bytes: u64) -> Result<ApiError, ApiError> {
-    let detail = format!("no byte of that range exists: the file has {size_bytes}");
-    Ok(
-        ApiError::new(ApiErrorKind::RangeNotSatisfiable, detail).with_header(
-            header::CONTENT_RANGE,
-            header_value(&format!("bytes */{size_bytes}"))?,
-        ),
-    )
-}
-
-/// Refuses what is larger than the client's limit. As in the reference server, a limit that is no
-/// positive number is none.
-fn check_size(found: &Found, headers: &HeaderMap) -> Result<(), ApiError> {
-    let asked = headers
-        .get(X_DEBUGINFOD_MAXSIZE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.trim().parse::<u64>().ok());
-    match asked {
-        Some(most @ 1..) if found.size_bytes > most => Err(ApiError::new(
-            ApiErrorKind::LargerThanAsked,
-            format!("File too large, max size={most}"),
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn header_value(text: &str) -> Result<HeaderValue, ApiError> {
-    HeaderValue::from_str(text).map_err(ApiError::internal)
-}
-
-/// The last part of a path, with `?` for what a header cannot carry. Folders of the uploader's
-/// machine are nobody's business.
-fn base_name(path: &str) -> Option<HeaderValue> {
-    let name = path
-        .rsplit(['/', '\\'])
-        .next()
-        .filter(|name| !name.is_empty())?;
-    let shown: String = name
-        .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
-    HeaderValue::from_bytes(shown.as_bytes()).ok()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_name_is_shown_without_its_folder_and_cannot_forge_headers() {
-        let shown = |path| base_name(path).map(|value| value.as_bytes().to_vec());
-        assert_eq!(shown("/home/ci/prog"), Some(b"prog".to_vec()));
-        assert_eq!(shown("C:\\build\\prog.exe"), Some(b"prog.exe".to_vec()));
-        assert_eq!(shown("a\r\nX-Evil: 1"), Some(b"a??X-Evil: 1".to_vec()));
-        assert_eq!(shown("é"), Some("é".as_bytes().to_vec()));
-        assert_eq!(shown("dir/"), None);
     }
 }

@@ -184,14 +184,14 @@ impl ApiError {
         self.respond(TEXT_PLAIN, body)
     }
 
-    fn problem(&self) -> Problem<'_> {
+    fn problem(&self) -> Problem {
         let (name, title) = self.kind.name_and_title();
         Problem {
             r#type: format!("urn:unhex:problem:{name}"),
             title,
             status: self.kind.status().as_u16(),
-            detail: &self.detail,
-            members: &self.members,
+            detail: self.detail.clone(),
+            members: self.members.clone(),
         }
     }
 
@@ -234,12 +234,20 @@ impl From<LocateError> for ApiError {
 }
 
 /// An RFC 9457 problem document.
-#[derive(Serialize)]
-struct Problem<'a> {
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct Problem {
+    /// `urn:unhex:problem:` and a name that never changes: what programs should look at.
+    #[schema(example = "urn:unhex:problem:not-found")]
     r#type: String,
+    /// The kind of failure in words.
     title: &'static str,
+    /// The status of the answer.
+    #[schema(example = 404)]
     status: u16,
-    detail: &'a str,
+    /// What was found, and what would be right.
+    detail: String,
+    /// More members, by kind.
     #[serde(flatten)]
-    members: &'a Map<String, Value>,
+    #[schema(value_type = std::collections::BTreeMap<String, Object>)]
+    members: Map<String, Value>,
 }

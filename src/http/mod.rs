@@ -1,15 +1,17 @@
 //! The whole route table, and the server that answers it.
 //!
 //! One file a resource; [`error`] alone knows status codes. Requests pass, from the outside in: the
-//! request's line in the log and its metrics ([`request_log`]), a catch for panics, the write token
-//! where the table says `guarded` ([`auth`]), the handler.
+//! request's line in the log and its metrics ([`request_log`]), the name of the route, a catch for
+//! panics ([`panic`]), the write token where the table says `guarded` ([`auth`]), the handler.
 
 pub mod auth;
 pub mod build_path;
 mod conditions;
 mod debuginfod;
+mod download;
 pub mod error;
 mod file_body;
+pub mod openapi;
 mod operation;
 mod panic;
 mod request_log;
@@ -46,6 +48,7 @@ fn routes(_app: &App) -> Router<App> {
             "/buildid/{*path}",
             open("buildid", get(debuginfod::get_artifact)),
         )
+        .route("/openapi.yaml", open("openapi", get(openapi::get_openapi)))
         .fallback(unmatched)
         .method_not_allowed_fallback(method_not_allowed)
 }
@@ -53,17 +56,19 @@ fn routes(_app: &App) -> Router<App> {
 /// The router over `app`, with all that stands around its handlers.
 pub fn router(app: App) -> Router {
     routes(&app)
-        .layer(CatchPanicLayer::custom(panic::answer))
         .layer(from_fn_with_state(app.clone(), request_log::record))
         .with_state(app)
 }
 
 /// A route that everybody may use.
 fn open(name: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
-    methods.layer(map_response(move |mut response: Response| async move {
+    let named = map_response(move |mut response: Response| async move {
         response.extensions_mut().insert(RouteName(name));
         response
-    }))
+    });
+    methods
+        .layer(CatchPanicLayer::custom(panic::answer))
+        .layer(named)
 }
 
 /// A route that writes: only with the write token, where one is configured.

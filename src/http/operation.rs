@@ -8,11 +8,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
-use http::header;
+use http::{StatusCode, header};
 use serde::Serialize;
 
-use super::error::{ApiError, ApiErrorKind};
+use super::error::{ApiError, ApiErrorKind, Problem};
 use crate::app::App;
 use crate::metrics::VERSION;
 
@@ -20,18 +19,34 @@ use crate::metrics::VERSION;
 const STORE_SECONDS_MAX: Duration = Duration::from_secs(5);
 
 /// What answers here, and in which version: a person's first question.
+#[utoipa::path(
+    get,
+    path = "/",
+    tag = "operation",
+    responses(
+        (status = 200, description = "A line of text with the version", content_type = "text/plain"),
+    )
+)]
 pub(super) async fn get_banner() -> Response {
     let text = format!("unhex {VERSION}, a symbol server; see /openapi.yaml\n");
     ([(header::CONTENT_TYPE, "text/plain")], text).into_response()
 }
 
 /// The process runs and answers. It says nothing of the store: a restart would not mend that.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "operation",
+    responses(
+        (status = 200, description = "`ok`", content_type = "text/plain"),
+    )
+)]
 pub(super) async fn get_healthz() -> Response {
     plain("ok\n")
 }
 
 /// What `/readyz` found.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(super) struct Readiness {
     /// Always true here; otherwise the answer is a problem.
     ready: bool,
@@ -41,6 +56,16 @@ pub(super) struct Readiness {
 
 /// Whether requests should be sent here: the store takes and gives bytes, its disk has room, and
 /// no stop is under way.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "operation",
+    responses(
+        (status = 200, description = "Send requests here", body = Readiness),
+        (status = 503, description = "Send none, and why", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn get_readyz(State(app): State<App>) -> Result<Json<Readiness>, ApiError> {
     let unready = |detail: &str| ApiError::new(ApiErrorKind::Unavailable, detail);
     if app.background.stopping.is_cancelled() {
@@ -84,6 +109,14 @@ fn probe_store(data: &Path) -> io::Result<u64> {
 }
 
 /// All metrics in Prometheus's text format, version 0.0.4.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "operation",
+    responses(
+        (status = 200, description = "docs/metrics.md lists them", content_type = "text/plain"),
+    )
+)]
 pub(super) async fn get_metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let text = app.metrics.render().map_err(ApiError::internal)?;
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];

@@ -24,3 +24,8 @@ fn the_document_of_limits_is_what_the_code_says() {
 fn the_document_of_metrics_is_what_the_code_says() {
     compare("docs/metrics.md", &unhex::metrics::document());
 }
+
+#[test]
+fn openapi_yaml_is_what_stands_beside_the_handlers() {
+    compare("openapi.yaml", &unhex::http::openapi::document().unwrap());
+}

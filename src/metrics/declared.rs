@@ -1,0 +1,164 @@
+//! The table of metrics: name, labels, kind and meaning, each once.
+
+use std::fmt::Write as _;
+
+use prometheus::{
+    GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry,
+};
+
+/// Bounds of durations, from a cached answer to a large conversion.
+const SECONDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+
+/// A metric as documentation shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricEntry {
+    /// Its whole name.
+    pub name: &'static str,
+    /// counter, gauge or histogram.
+    pub kind: &'static str,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it counts, and who watches it.
+    pub help: &'static str,
+}
+
+trait Declare: Sized {
+    const KIND: &'static str;
+
+    fn declare(entry: &MetricEntry) -> prometheus::Result<Self>;
+}
+
+impl Declare for IntCounterVec {
+    const KIND: &'static str = "counter";
+
+    fn declare(entry: &MetricEntry) -> prometheus::Result<Self> {
+        Self::new(Opts::new(entry.name, entry.help), entry.labels)
+    }
+}
+
+impl Declare for IntGaugeVec {
+    const KIND: &'static str = "gauge";
+
+    fn declare(entry: &MetricEntry) -> prometheus::Result<Self> {
+        Self::new(Opts::new(entry.name, entry.help), entry.labels)
+    }
+}
+
+impl Declare for GaugeVec {
+    const KIND: &'static str = "gauge";
+
+    fn declare(entry: &MetricEntry) -> prometheus::Result<Self> {
+        Self::new(Opts::new(entry.name, entry.help), entry.labels)
+    }
+}
+
+impl Declare for HistogramVec {
+    const KIND: &'static str = "histogram";
+
+    fn declare(entry: &MetricEntry) -> prometheus::Result<Self> {
+        let options = HistogramOpts::new(entry.name, entry.help).buckets(SECONDS.to_vec());
+        Self::new(options, entry.labels)
+    }
+}
+
+macro_rules! metrics {
+    ($( $(#[doc = $help:literal])+ $field:ident : $kind:ident = $name:literal [$($label:literal),*]; )+) => {
+        pub(super) struct Families {
+            $( $(#[doc = $help])+ pub(super) $field: $kind, )+
+        }
+
+        impl Families {
+            pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+                let mut entries = METRICS.iter();
+                let mut next = || entries.next().ok_or(prometheus::Error::AlreadyReg);
+                $(
+                    let $field = <$kind as Declare>::declare(next()?)?;
+                    registry.register(Box::new($field.clone()))?;
+                )+
+                Ok(Self { $($field,)+ })
+            }
+        }
+
+        /// Every metric, in the order of the documentation.
+        pub const METRICS: &[MetricEntry] = &[
+            $( MetricEntry {
+                name: $name,
+                kind: <$kind as Declare>::KIND,
+                labels: &[$($label),*],
+                help: concat!($($help),+),
+            }, )+
+        ];
+    };
+}
+
+metrics! {
+    /// Requests answered, by route of the table in src/http/mod.rs and class of status (2xx). Alert
+    /// on a rising share of 5xx.
+    http_requests: IntCounterVec = "unhex_http_requests_total" ["route", "status"];
+    /// Seconds from a request's headers to the last byte of its answer.
+    http_seconds: HistogramVec = "unhex_http_request_duration_seconds" ["route"];
+    /// Bytes of answers' bodies that were sent.
+    http_sent_bytes: IntCounterVec = "unhex_http_response_body_bytes_total" ["route"];
+    /// Answers that did not reach their end, since the client left or reading failed.
+    http_cut: IntCounterVec = "unhex_http_responses_cut_total" ["route"];
+    /// Requests that are being answered now.
+    http_running: IntGaugeVec = "unhex_http_requests_running" [];
+    /// Connections that are open now; at the limit clients wait.
+    connections: IntGaugeVec = "unhex_http_connections_open" [];
+    /// debuginfod requests by type of artifact (a closed set, other words are `invalid`) and result:
+    /// found, absent, refused (the client's fault) or unavailable (ours).
+    debuginfod: IntCounterVec = "unhex_debuginfod_requests_total" ["type", "result"];
+    /// Conversions of debug files by outcome: converted, malformed, unsupported, `too_large`, timeout
+    /// or unavailable (nothing is known of the file then).
+    conversions: IntCounterVec = "unhex_conversions_total" ["outcome"];
+    /// Seconds that a conversion took, whatever came of it.
+    conversion_seconds: HistogramVec = "unhex_conversion_duration_seconds" [];
+    /// Conversion children that run now.
+    conversions_running: IntGaugeVec = "unhex_conversions_running" [];
+    /// Questions to a cache by its name and by result: hit or miss.
+    cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];
+    /// Entries in a cache.
+    cache_entries: IntGaugeVec = "unhex_cache_entries" ["cache"];
+    /// Bytes in a cache.
+    cache_bytes: IntGaugeVec = "unhex_cache_bytes" ["cache"];
+    /// Resident memory of the server, without its conversion children.
+    resident_bytes: IntGaugeVec = "process_resident_memory_bytes" [];
+    /// Open files and sockets of the server.
+    open_files: IntGaugeVec = "process_open_fds" [];
+    /// Most files and sockets that the server may have open.
+    open_files_max: IntGaugeVec = "process_max_fds" [];
+    /// Threads of the server.
+    threads: IntGaugeVec = "process_threads" [];
+    /// Processor seconds that the server used, without its conversion children.
+    cpu_seconds: GaugeVec = "process_cpu_seconds_total" [];
+    /// Seconds since the server started.
+    uptime_seconds: GaugeVec = "unhex_uptime_seconds" [];
+    /// Always 1; its label has the version.
+    build: IntGaugeVec = "unhex_build_info" ["version"];
+}
+
+/// docs/metrics.md, whole.
+pub fn document() -> String {
+    let mut text = String::from(
+        "# Metrics\n\n\
+         What `GET /metrics` answers. Label values come from closed sets; a build ID is never one.\n\
+         Written by `UPDATE=1 cargo test -p unhex --test server documents`; see `src/metrics/declared.rs`.\n\n\
+         | metric | kind | labels | what it says |\n|---|---|---|---|\n",
+    );
+    for metric in METRICS {
+        let labels = match metric.labels {
+            [] => String::new(),
+            labels => format!("`{}`", labels.join("`, `")),
+        };
+        let _infallible = writeln!(
+            text,
+            "| `{}` | {} | {labels} | {} |",
+            metric.name,
+            metric.kind,
+            metric.help.trim(),
+        );
+    }
+    text
+}

@@ -1,0 +1,290 @@
+//! What Prometheus scrapes: how the rooms count; [`METRICS`] is the table, docs/metrics.md shows it.
+//!
+//! Labels come from closed sets: a build ID or a path of a request is never one. Counters of a
+//! room are touched through methods that take the room's enums, so that no other value can get in.
+
+mod declared;
+mod process;
+
+pub use declared::{METRICS, MetricEntry, document};
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use prometheus::{Encoder as _, Registry, TextEncoder};
+
+use self::declared::Families;
+
+/// The version that metrics, banners and answers show.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What Prometheus scrapes.
+pub struct Metrics {
+    registry: Registry,
+    families: Families,
+    started: Instant,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How a debuginfod request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebuginfodResult {
+    /// The file was there.
+    Found,
+    /// It does not exist.
+    Absent,
+    /// The request was wrong.
+    Refused,
+    /// It is not known now.
+    Unavailable,
+}
+
+impl DebuginfodResult {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Absent => "absent",
+            Self::Refused => "refused",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// The caches that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// Folded states of build IDs.
+    States,
+    /// Open symbol indexes.
+    Indexes,
+}
+
+impl Cache {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::States => "states",
+            Self::Indexes => "indexes",
+        }
+    }
+}
+
+/// What a cache answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheResult {
+    /// It had it.
+    Hit,
+    /// It had to be fetched.
+    Miss,
+}
+
+/// A finished answer.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpAnswer {
+    /// A name of the route table.
+    pub route: &'static str,
+    /// The status that was sent.
+    pub status: u16,
+    /// From the headers of the request to the end of the answer.
+    pub duration: Duration,
+    /// Of the body, as sent.
+    pub sent_bytes: u64,
+    /// Whether the client has all of it.
+    pub end: AnswerEnd,
+}
+
+/// Whether an answer reached its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerEnd {
+    /// All of it was handed to the connection.
+    Whole,
+    /// The client left, or reading failed.
+    Cut,
+}
+
+/// A gauge that is one higher for as long as this lives.
+#[derive(Debug)]
+pub struct Running(prometheus::IntGauge);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Running {
+    fn start(gauge: prometheus::IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Metrics {
+    /// Metrics at zero, in a registry of their own.
+    #[expect(
+        clippy::expect_used,
+        clippy::missing_panics_doc,
+        reason = "names and labels are constants, and a test makes a Metrics"
+    )]
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let families = Families::register(&registry).expect("constant declarations are sound");
+        families.build.with_label_values(&[VERSION]).set(1);
+        Self {
+            registry,
+            families,
+            started: Instant::now(),
+        }
+    }
+
+    /// Counts a finished answer.
+    pub fn answered(&self, answer: &HttpAnswer) {
+        let class = match answer.status {
+            100..=199 => "1xx",
+            200..=299 => "2xx",
+            300..=399 => "3xx",
+            400..=499 => "4xx",
+            _ => "5xx",
+        };
+        let families = &self.families;
+        let route = &[answer.route];
+        families
+            .http_requests
+            .with_label_values(&[answer.route, class])
+            .inc();
+        families
+            .http_seconds
+            .with_label_values(route)
+            .observe(answer.duration.as_secs_f64());
+        families
+            .http_sent_bytes
+            .with_label_values(route)
+            .inc_by(answer.sent_bytes);
+        if answer.end == AnswerEnd::Cut {
+            families.http_cut.with_label_values(route).inc();
+        }
+    }
+
+    /// A request is being answered.
+    pub fn request_running(&self) -> Running {
+        Running::start(self.families.http_running.with_label_values::<&str>(&[]))
+    }
+
+    /// A connection is open.
+    pub fn connection_open(&self) -> Running {
+        Running::start(self.families.connections.with_label_values::<&str>(&[]))
+    }
+
+    /// Counts a debuginfod request; `artifact_type` is a word of the protocol or `invalid`.
+    pub fn debuginfod(&self, artifact_type: &'static str, result: DebuginfodResult) {
+        self.families
+            .debuginfod
+            .with_label_values(&[artifact_type, result.as_str()])
+            .inc();
+    }
+
+    /// A conversion child runs.
+    pub fn conversion_running(&self) -> Running {
+        Running::start(
+            self.families
+                .conversions_running
+                .with_label_values::<&str>(&[]),
+        )
+    }
+
+    /// Counts a conversion that ended; `outcome` is a word of the metric's description.
+    pub fn converted(&self, outcome: &'static str, duration: Duration) {
+        self.families
+            .conversions
+            .with_label_values(&[outcome])
+            .inc();
+        self.families
+            .conversion_seconds
+            .with_label_values::<&str>(&[])
+            .observe(duration.as_secs_f64());
+    }
+
+    /// Counts a question to a cache.
+    pub fn cache_asked(&self, cache: Cache, result: CacheResult) {
+        let result = match result {
+            CacheResult::Hit => "hit",
+            CacheResult::Miss => "miss",
+        };
+        self.families
+            .cache_requests
+            .with_label_values(&[cache.as_str(), result])
+            .inc();
+    }
+
+    /// Notes how much is in a cache.
+    pub fn cache_holds(&self, cache: Cache, entries: u64, size_bytes: u64) {
+        let labels = &[cache.as_str()];
+        self.families
+            .cache_entries
+            .with_label_values(labels)
+            .set(i64::try_from(entries).unwrap_or(i64::MAX));
+        self.families
+            .cache_bytes
+            .with_label_values(labels)
+            .set(i64::try_from(size_bytes).unwrap_or(i64::MAX));
+    }
+
+    /// All of it in Prometheus's text format.
+    ///
+    /// # Errors
+    /// If a family cannot be written, which its declaration rules out.
+    pub fn render(&self) -> prometheus::Result<Vec<u8>> {
+        process::read(&self.families);
+        self.families
+            .uptime_seconds
+            .with_label_values::<&str>(&[])
+            .set(self.started.elapsed().as_secs_f64());
+        let mut text = Vec::with_capacity(16 << 10);
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_says_its_memory_and_files() {
+        let text = String::from_utf8(Metrics::new().render().unwrap()).unwrap();
+        for name in [
+            "process_resident_memory_bytes",
+            "process_open_fds",
+            "process_max_fds",
+        ] {
+            let value = text
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .unwrap();
+            assert!(value.trim().parse::<f64>().unwrap() > 0.0, "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn names_end_in_their_unit() {
+        for metric in METRICS {
+            let counts = metric.kind == "counter";
+            assert_eq!(
+                counts || metric.name == "process_cpu_seconds_total",
+                metric.name.ends_with("_total"),
+                "{}",
+                metric.name
+            );
+        }
+    }
+}
