@@ -65,8 +65,14 @@ impl ConvertChildArgs {
     pub(super) fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments = vec![COMMAND.into()];
         let paths = [
-            ("--debuginfo", self.debuginfo.as_ref().map(SourceArg::to_argument)),
-            ("--executable", self.executable.as_ref().map(SourceArg::to_argument)),
+            (
+                "--debuginfo",
+                self.debuginfo.as_ref().map(SourceArg::to_argument),
+            ),
+            (
+                "--executable",
+                self.executable.as_ref().map(SourceArg::to_argument),
+            ),
             ("--output", Some(self.output.clone().into())),
         ];
         for (flag, value) in paths {

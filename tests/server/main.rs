@@ -17,3 +17,4 @@ mod debuginfod;
 mod documents;
 mod operation;
 mod server;
+mod serving;

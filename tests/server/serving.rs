@@ -1,0 +1,113 @@
+//! Connections: slow clients, too many clients, clients that are refused while they still send.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::server::{DEADLINE, TestServer};
+
+/// Sends `bytes` and waits until the server closes; the answer, if any.
+async fn send_and_wait(server: &TestServer, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer))
+        .await
+        .expect("the server closes")
+        .unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_finish_its_headers_is_let_go() {
+    let server = TestServer::start_with(|config| {
+        config.limits.header_read_seconds_max = Duration::from_millis(200);
+    })
+    .await;
+    for start in [
+        "",
+        "P",
+        "PRI * HTTP/2.0\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: t\r\n",
+    ] {
+        let answer = send_and_wait(&server, start.as_bytes()).await;
+        assert!(
+            !answer.starts_with(b"HTTP/1.1 200"),
+            "{start:?}: {answer:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_beyond_the_limit_waits_for_a_place_and_is_not_refused() {
+    let server = TestServer::start_with(|config| config.limits.connections_max = 1).await;
+    let mut first = TcpStream::connect(server.address).await.unwrap();
+    first
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n")
+        .await
+        .unwrap();
+    let mut byte = [0];
+    first.read_exact(&mut byte).await.unwrap();
+
+    let mut second = TcpStream::connect(server.address).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    second.write_all(request).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(200), second.read_u8()).await;
+    assert!(early.is_err(), "{early:?}");
+
+    drop(first);
+    let mut answer = String::new();
+    tokio::time::timeout(DEADLINE, second.read_to_string(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_refused_while_it_still_sends_can_read_why() {
+    let server = TestServer::start().await;
+    let length = 4 << 20;
+    let mut request =
+        format!("POST /healthz HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
+    request.push_str(&"x".repeat(length));
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let (mut reader, mut writer) = stream.split();
+    // The server may close before it has taken all; what counts is that its answer arrives.
+    let send = async { drop(writer.write_all(request.as_bytes()).await) };
+    let mut answer = Vec::new();
+    let (read, ()) = tokio::time::timeout(DEADLINE, async {
+        tokio::join!(reader.read_to_end(&mut answer), send)
+    })
+    .await
+    .expect("the server closes");
+    read.expect("FIN, not RST");
+    assert!(answer.starts_with(b"HTTP/1.1 405"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_beyond_their_limit_are_refused() {
+    let server = TestServer::start_with(|config| config.limits.header_bytes_max = 8 << 10).await;
+    let long = "x".repeat(20_000);
+    let answer = server
+        .raw(&format!(
+            "GET /healthz HTTP/1.1\r\nHost: t\r\nX-Long: {long}\r\n\r\n"
+        ))
+        .await;
+    assert_eq!(answer.status, 431);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_does_not_hold_up_a_stop() {
+    let server = TestServer::start().await;
+    let mut idle = TcpStream::connect(server.address).await.unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n")
+        .await
+        .unwrap();
+    let mut byte = [0];
+    idle.read_exact(&mut byte).await.unwrap();
+    server.stop().await;
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).await.unwrap();
+}
