@@ -1,6 +1,9 @@
 //! One file a command: each has its arguments as a `clap::Args` and a `run` that takes them.
 
+mod binaries;
+mod connection;
 mod serve;
+mod upload;
 
 use std::process::ExitCode;
 
@@ -28,12 +31,15 @@ Examples:
 enum Command {
     /// Run the symbol server.
     Serve(Box<serve::Args>),
+    /// Upload binaries, debug files and sources.
+    Upload(Box<upload::Args>),
 }
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Upload(arguments) => upload::run(*arguments),
     }
 }
 

@@ -1,0 +1,42 @@
+//! The bytes behind gzip, xz or zstd, told by the first bytes; anything else is taken as it is.
+
+use std::io::{self, BufRead, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
+
+use super::ArchiveError;
+
+/// `.xz`, or the older `.lzma` in old packages, or gzip, zstd or none.
+///
+/// # Errors
+/// If it is bzip2, or the decoder cannot be set up.
+pub(super) fn decode<'a>(
+    mut reader: impl BufRead + 'a,
+    xz_memory_bytes_max: u64,
+) -> Result<Box<dyn Read + 'a>, ArchiveError> {
+    let head = reader.fill_buf()?;
+    Ok(match head {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(reader)),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            let stream = Stream::new_stream_decoder(xz_memory_bytes_max, CONCATENATED);
+            Box::new(XzDecoder::new_stream(
+                reader,
+                stream.map_err(io::Error::from)?,
+            ))
+        }
+        [0x5d, 0, 0, ..] => {
+            let stream = Stream::new_lzma_decoder(xz_memory_bytes_max);
+            Box::new(XzDecoder::new_stream(
+                reader,
+                stream.map_err(io::Error::from)?,
+            ))
+        }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::with_buffer(reader)?),
+        [b'B', b'Z', b'h', ..] => {
+            return Err(ArchiveError::Unsupported("bzip2 compression".to_owned()));
+        }
+        _ => Box::new(reader),
+    })
+}

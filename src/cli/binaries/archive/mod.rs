@@ -1,0 +1,156 @@
+//! The files in an archive, one after another and bounded: `.deb`, `.rpm`, `.tar` and `.zip`.
+//!
+//! Everything streams: a member that is an ELF file goes into a temporary file, all others are
+//! passed over. Names of members are for people only. What is unpacked is counted, so that a few
+//! kilobytes cannot become a full disk or an endless wait.
+
+mod ar;
+mod bounded;
+mod cpio;
+mod decoder;
+mod member;
+mod rpm;
+mod tar;
+mod zip;
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::search::SearchLimits;
+use bounded::Bounded;
+pub(super) use member::Member;
+
+/// An archive format that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// A Debian package.
+    Deb,
+    /// A Red Hat package.
+    Rpm,
+    /// A tar archive, compressed or not.
+    Tar,
+    /// A zip archive.
+    Zip,
+}
+
+/// Endings of file names, and what they stand for.
+const ENDINGS: &[(&str, Format)] = &[
+    (".deb", Format::Deb),
+    (".ddeb", Format::Deb),
+    (".udeb", Format::Deb),
+    (".rpm", Format::Rpm),
+    (".tar", Format::Tar),
+    (".tar.gz", Format::Tar),
+    (".tgz", Format::Tar),
+    (".tar.xz", Format::Tar),
+    (".txz", Format::Tar),
+    (".tar.zst", Format::Tar),
+    (".tzst", Format::Tar),
+    (".zip", Format::Zip),
+];
+
+/// Why an archive could not be read to its end. What came before is good all the same.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum ArchiveError {
+    /// It cannot be read, or its compression is damaged.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// It is not built as its format says.
+    #[error("a damaged {format}: {detail}")]
+    Damaged {
+        /// The format, for people.
+        format: &'static str,
+        /// What was found, and where.
+        detail: String,
+    },
+    /// It is sound, but of a kind that is not supported.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// It has more members than the limit.
+    #[error("more than {0} files")]
+    TooMany(u64),
+    /// One of its binaries is larger than the limit.
+    #[error("{name} is larger than the limit of {bytes_max} bytes")]
+    MemberTooLarge {
+        /// The member.
+        name: String,
+        /// The limit.
+        bytes_max: u64,
+    },
+}
+
+impl Format {
+    /// The format that the ending of a file name promises.
+    pub(super) fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        ENDINGS
+            .iter()
+            .find(|(ending, _)| name.ends_with(ending))
+            .map(|(_, format)| *format)
+    }
+
+    /// The format that the first 512 bytes show. Compressed ones do not show what is in them.
+    pub(super) fn of_head(head: &[u8]) -> Option<Self> {
+        if head.starts_with(b"!<arch>\ndebian-binary") {
+            Some(Self::Deb)
+        } else if head.starts_with(&[0xed, 0xab, 0xee, 0xdb]) {
+            Some(Self::Rpm)
+        } else if head.starts_with(b"PK\x03\x04") {
+            Some(Self::Zip)
+        } else if head.get(257..262) == Some(b"ustar") {
+            Some(Self::Tar)
+        } else {
+            None
+        }
+    }
+}
+
+/// Told of each regular file of an archive; may end the unpacking.
+pub(super) type EachMember<'a> =
+    dyn FnMut(&mut Member<'_>) -> Result<ControlFlow<()>, ArchiveError> + 'a;
+
+/// Tells `each` of the regular files in an archive, in its order.
+///
+/// # Errors
+/// If the archive is damaged, not supported or exceeds a limit, and those of `each`.
+pub(super) fn unpack(
+    file: File,
+    format: Format,
+    limits: &SearchLimits,
+    each: &mut EachMember<'_>,
+) -> Result<(), ArchiveError> {
+    use io::Seek as _;
+    let mut file = file;
+    file.rewind()?;
+    let archive_bytes = file.metadata()?.len();
+    let unpacked_bytes_max = archive_bytes
+        .saturating_mul(limits.expansion_max)
+        .max(limits.unpacked_bytes_min);
+    let mut members = 0;
+    let mut counted = |member: &mut Member<'_>| {
+        members += 1;
+        if members > limits.members_max {
+            return Err(ArchiveError::TooMany(limits.members_max));
+        }
+        each(member)
+    };
+    if format == Format::Zip {
+        return zip::unpack(file, unpacked_bytes_max, &mut counted);
+    }
+    let mut raw = BufReader::with_capacity(256 << 10, file);
+    if format == Format::Rpm {
+        rpm::skip_to_payload(&mut raw)?;
+        let plain = decoder::decode(raw, limits.xz_memory_bytes_max)?;
+        return cpio::unpack(Bounded::new(plain, unpacked_bytes_max), &mut counted);
+    }
+    if format == Format::Deb {
+        let data = ar::data_member(raw)?;
+        let plain = decoder::decode(data, limits.xz_memory_bytes_max)?;
+        return tar::unpack(Bounded::new(plain, unpacked_bytes_max), &mut counted);
+    }
+    let plain = decoder::decode(raw, limits.xz_memory_bytes_max)?;
+    tar::unpack(Bounded::new(plain, unpacked_bytes_max), &mut counted)
+}
