@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::artifacts::Artifacts;
+use crate::artifacts::store::{LocalStore, StoreError};
+use crate::artifacts::{ArtifactLimits, Artifacts, ArtifactsParts, Clock};
 use crate::config::Config;
+use crate::conversion::{ConversionLimits, Converter};
 use crate::metrics::Metrics;
 use crate::symbolize::Symbolizer;
 
@@ -39,13 +41,11 @@ pub struct Background {
 #[non_exhaustive]
 pub enum OpenError {
     /// The folder for the data cannot be made or used.
-    #[error("the data folder {path} cannot be used")]
-    Data {
-        /// The folder.
-        path: std::path::PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    #[error("the data folder cannot be used")]
+    Data(#[from] StoreError),
+    /// The runtime stops already.
+    #[error("opening the data folder was cut off: {0}")]
+    Cut(String),
 }
 
 impl App {
@@ -53,18 +53,32 @@ impl App {
     ///
     /// # Errors
     /// If the data folder cannot be made or read.
-    #[expect(clippy::unused_async, reason = "opening a store may wait for it")]
     pub async fn open(config: Config) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(&config.data).map_err(|source| OpenError::Data {
-            path: config.data.clone(),
-            source,
-        })?;
+        let background = Background::default();
+        let data = config.data.clone();
+        let store = tokio::task::spawn_blocking(move || LocalStore::open(&data));
+        let store = store
+            .await
+            .map_err(|error| OpenError::Cut(error.to_string()))??;
+        let converter = Converter::new(
+            config.converter_program.clone(),
+            ConversionLimits::from(&config.limits),
+        );
+        let artifacts = Artifacts::new(ArtifactsParts {
+            store: Arc::new(store),
+            converter: Arc::new(converter),
+            clock: Clock::system(),
+            limits: ArtifactLimits::from(&config.limits),
+            tasks: background.tasks.clone(),
+            stopping: background.stopping.clone(),
+        });
+        artifacts.sweep_hourly();
         Ok(Self {
             config: Arc::new(config),
-            artifacts: Arc::new(Artifacts {}),
+            artifacts: Arc::new(artifacts),
             symbolizer: Arc::new(Symbolizer {}),
             metrics: Arc::new(Metrics::new()),
-            background: Background::default(),
+            background,
         })
     }
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use unhex_symbols::quality::Quality;
 use unhex_symbols::segments::LoadSegments;
 
+use super::store::StoreError;
+
 /// What a file is to its build ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -174,4 +176,18 @@ pub enum LocateError {
         /// What was found.
         detail: String,
     },
+    /// The converter cannot be run; this says nothing about the files.
+    #[error("no symbol index can be made now: {detail}")]
+    Converter {
+        /// What failed.
+        detail: String,
+    },
+}
+
+impl From<StoreError> for LocateError {
+    fn from(error: StoreError) -> Self {
+        Self::Store {
+            detail: error.to_string(),
+        }
+    }
 }

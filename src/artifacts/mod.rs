@@ -1,36 +1,160 @@
 //! Where debug files live: records and their fold, the object store, locate and ingest.
 //!
-//! What is known of a build ID is a set of immutable records; its state is a pure fold of the set
-//! (docs/object-layout.md). Nothing here knows HTTP.
+//! What is known of a build ID is a set of immutable records ([`record`]); its [`state`] is a pure
+//! fold of the set (docs/object-layout.md). An upload goes through `receive` (decode, hash),
+//! `inspect` (what is it), `ingest` (may it come in), `publish` (blob, then record) and `indexing`
+//! (convert). A look-up goes through `catalog` (the state, at most seconds old) and `blobs` (open,
+//! compare with the hash). Nothing here knows HTTP.
 
+mod blobs;
+mod catalog;
+mod clock;
+mod content_hash;
+mod homes;
+mod index_standing;
+mod indexing;
+mod ingest;
+mod ingested;
+mod inspect;
+mod layout;
+mod locate;
 mod located;
+mod mapped;
+mod publish;
+mod receive;
+pub mod record;
+mod single_flight;
+mod sources;
+pub mod state;
+pub mod store;
+mod sweep;
 
+pub use clock::Clock;
+pub use content_hash::{ContentHash, ParseContentHashError};
+pub use index_standing::{IndexStanding, Plan};
+pub use indexing::{ConversionResult, Convert};
+pub use ingested::{IndexProgress, IngestError, Ingested, Target, Upload};
+pub use layout::{ParseRecordNameError, ParseUploadIdError, RecordKind, RecordName, UploadId};
 pub use located::{
     Artifact, ArtifactKind, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
-    Origin, Section, Source,
+    Origin, ParseArtifactKindError, Section, Source,
 };
+pub use publish::PublishError;
+pub use receive::{ContentEncoding, Received, Receiver};
+pub use sources::{SourceLimits, SourcesError, canonical_source_path};
+pub use sweep::Swept;
 
-use unhex_build_id::BuildId;
+use std::sync::Arc;
 
-/// The debug files of one object store, seen through its caches.
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use unhex_build_id::{BuildId, Identity};
+
+use self::blobs::Blobs;
+use self::catalog::Catalog;
+use self::indexing::Indexing;
+use self::record::Provenance;
+use self::sources::Bundle;
+use self::state::State;
+use self::store::ObjectStore;
+use crate::limits::Limits;
+
+/// Memory for the directories of source bundles that were read lately.
+const BUNDLES_BYTES_MAX: u64 = 64 << 20;
+
+/// The debug files of one object store, seen through its caches. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Artifacts {
+    inner: Arc<Inner>,
+}
+
+/// What an [`Artifacts`] is made of.
 #[derive(Debug)]
-pub struct Artifacts {}
+pub struct ArtifactsParts {
+    /// Where objects lie.
+    pub store: Arc<dyn ObjectStore>,
+    /// What makes symbol indexes.
+    pub converter: Arc<dyn Convert>,
+    /// What time it is.
+    pub clock: Clock,
+    /// Bounds on uploads.
+    pub limits: ArtifactLimits,
+    /// Counts what goes on behind requests; a stop waits for it.
+    pub tasks: TaskTracker,
+    /// Cancelled at a stop.
+    pub stopping: CancellationToken,
+}
+
+/// Bounds on uploads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArtifactLimits {
+    /// Largest upload after decompression.
+    pub upload_bytes_max: u64,
+    /// Bounds on bundles of sources.
+    pub sources: SourceLimits,
+}
+
+impl From<&Limits> for ArtifactLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            upload_bytes_max: limits.upload_bytes_max,
+            sources: SourceLimits::default(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn ObjectStore>,
+    clock: Clock,
+    limits: ArtifactLimits,
+    catalog: Catalog,
+    blobs: Blobs,
+    bundles: moka::sync::Cache<ContentHash, Bundle>,
+    indexing: Indexing,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+}
 
 impl Artifacts {
+    /// The debug files in a store. Must be called within a tokio runtime.
+    pub fn new(parts: ArtifactsParts) -> Self {
+        let ArtifactsParts {
+            store,
+            converter,
+            clock,
+            limits,
+            tasks,
+            stopping,
+        } = parts;
+        Self {
+            inner: Arc::new(Inner {
+                catalog: Catalog::new(Arc::clone(&store), tasks.clone()),
+                blobs: Blobs::new(Arc::clone(&store), tasks.clone()),
+                bundles: moka::sync::Cache::builder()
+                    .weigher(|_, bundle: &Bundle| bundle.weight_bytes())
+                    .max_capacity(BUNDLES_BYTES_MAX)
+                    .build(),
+                indexing: Indexing::new(converter, tasks.clone()),
+                store,
+                clock,
+                limits,
+                tasks,
+                stopping,
+            }),
+        }
+    }
+
     /// The complete, verified file of a kind, or `None` when the store definitely has none.
     ///
     /// # Errors
     /// If the answer is not known now: that is never the same as "does not exist".
-    #[expect(
-        clippy::unused_async,
-        reason = "the seam is settled before its store is there"
-    )]
     pub async fn locate(
         &self,
-        _id: &BuildId,
-        _kind: ArtifactKind,
+        id: &BuildId,
+        kind: ArtifactKind,
     ) -> Result<Option<Artifact>, LocateError> {
-        Ok(None)
+        self.inner.locate(id, kind).await
     }
 
     /// The raw bytes of an ELF section: from the debuginfo first, else from the executable;
@@ -38,16 +162,8 @@ impl Artifacts {
     ///
     /// # Errors
     /// If the answer is not known now.
-    #[expect(
-        clippy::unused_async,
-        reason = "the seam is settled before its store is there"
-    )]
-    pub async fn section(
-        &self,
-        _id: &BuildId,
-        _name: &str,
-    ) -> Result<Option<Section>, LocateError> {
-        Ok(None)
+    pub async fn section(&self, id: &BuildId, name: &str) -> Result<Option<Section>, LocateError> {
+        self.inner.section(id, name).await
     }
 
     /// A source file that was uploaded for this build ID; `path` is decoded and starts with `/`.
@@ -55,24 +171,109 @@ impl Artifacts {
     ///
     /// # Errors
     /// If the answer is not known now.
-    #[expect(
-        clippy::unused_async,
-        reason = "the seam is settled before its store is there"
-    )]
-    pub async fn source(&self, _id: &BuildId, _path: &str) -> Result<Option<Source>, LocateError> {
-        Ok(None)
+    pub async fn source(&self, id: &BuildId, path: &str) -> Result<Option<Source>, LocateError> {
+        self.inner.source(id, path).await
     }
 
     /// The symbol index of a build ID. Starts a conversion when the index is missing or was made
-    /// by an older converter, and answers [`IndexLookup::Converting`] at once while it runs.
+    /// by an older converter, and answers [`IndexLookup::Converting`] at once while it runs; an
+    /// index of fewer files by the same converter serves meanwhile.
     ///
     /// # Errors
     /// If the answer is not known now.
-    #[expect(
-        clippy::unused_async,
-        reason = "the seam is settled before its store is there"
-    )]
-    pub async fn index(&self, _id: &BuildId) -> Result<IndexLookup, LocateError> {
-        Ok(IndexLookup::Unknown)
+    pub async fn index(&self, id: &BuildId) -> Result<IndexLookup, LocateError> {
+        self.inner.index(id).await
     }
+
+    /// Everything that is known of a build ID; empty when that is nothing.
+    ///
+    /// # Errors
+    /// If it cannot be read now.
+    pub async fn state(&self, id: &BuildId) -> Result<Arc<State>, LocateError> {
+        self.inner.catalog.state(id).await
+    }
+
+    /// The build ID that an identity leads to, internal ones too, or `None` when there is none.
+    /// A GNU build ID leads to itself, whether something is stored of it or not.
+    ///
+    /// # Errors
+    /// If the answer is not known now.
+    pub async fn resolve(&self, identity: &Identity) -> Result<Option<BuildId>, LocateError> {
+        self.inner.resolve(identity).await
+    }
+
+    /// Build IDs of which something is stored, behind `after` in order of their hex digits. Fewer
+    /// than `limit` mean that there are no more.
+    ///
+    /// # Errors
+    /// If the store cannot be listed now.
+    pub async fn list(
+        &self,
+        after: Option<&BuildId>,
+        limit: usize,
+    ) -> Result<Vec<(BuildId, Arc<State>)>, LocateError> {
+        self.inner.list(after, limit).await
+    }
+
+    /// Deletes all that is known of a build ID; what is uploaded meanwhile or later stays. Answers
+    /// whether there was anything.
+    ///
+    /// # Errors
+    /// If the store cannot be read or written now.
+    pub async fn delete(
+        &self,
+        id: &BuildId,
+        provenance: Provenance,
+    ) -> Result<Deletion, LocateError> {
+        self.inner.delete(id, provenance).await
+    }
+
+    /// Begins to receive an upload.
+    pub fn receive(&self, encoding: ContentEncoding) -> Receiver {
+        let bytes_max = self.inner.limits.upload_bytes_max;
+        Receiver::new(Arc::clone(&self.inner.store), encoding, bytes_max)
+    }
+
+    /// Takes in an upload that was received: validates, compares, publishes, and waits at most
+    /// 20 s for the index. Goes on until it is durable when the caller leaves.
+    ///
+    /// # Errors
+    /// If it was not taken in, and why.
+    pub async fn ingest(
+        &self,
+        received: Received,
+        upload: Upload,
+    ) -> Result<Ingested, IngestError> {
+        self.inner.ingest(received, upload).await
+    }
+
+    /// The version of the converter that indexes are made by.
+    pub fn converter_version(&self) -> u32 {
+        self.inner.indexing.version()
+    }
+
+    /// Removes blobs that no record names and records that were deleted, both older than a day.
+    ///
+    /// # Errors
+    /// If the store cannot be listed or written now; what was removed until then stays removed.
+    pub async fn sweep(&self) -> Result<Swept, LocateError> {
+        self.inner.sweep().await
+    }
+
+    /// Sweeps once an hour until the stop.
+    pub fn sweep_hourly(&self) {
+        let inner = Arc::clone(&self.inner);
+        self.inner
+            .tasks
+            .spawn(async move { inner.sweep_hourly().await });
+    }
+}
+
+/// What a deletion found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// It was there and is deleted.
+    Deleted,
+    /// There was nothing.
+    NothingThere,
 }

@@ -8,3 +8,7 @@ pub mod elf;
 pub mod model;
 pub mod quality;
 pub mod segments;
+
+/// The version of the converter: raised whenever it makes another index of the same files, so that
+/// indexes by older versions are made anew.
+pub const CONVERTER_VERSION: u32 = 1;

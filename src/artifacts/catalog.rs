@@ -1,0 +1,208 @@
+//! The states of build IDs, read from the store and kept for seconds.
+//!
+//! A state is at most [`STATE_AGE_MAX`] old, and never older than what this process published
+//! itself. Failing to read is never kept: "don't know" is not "doesn't exist".
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio_util::task::TaskTracker;
+use unhex_build_id::BuildId;
+
+use super::layout::{self, RecordName};
+use super::located::LocateError;
+use super::record::Record;
+use super::single_flight::SingleFlight;
+use super::state::{Known, State, Unreadable};
+use super::store::{GetLimit, ListQuery, ObjectStore, StoreError};
+
+/// How old a state may be: an upload on another replica is seen that fast.
+pub(super) const STATE_AGE_MAX: Duration = Duration::from_secs(5);
+
+/// Records are kept this long behind the last look, so that reading again needs a listing only.
+const RECORDS_KEPT: Duration = Duration::from_mins(10);
+
+/// Memory for records, by the length of their JSON.
+const CACHE_BYTES_MAX: u64 = 64 << 20;
+
+/// The largest record: that of a kernel module with thousands of sections has 2 MB.
+const RECORD_BYTES_MAX: u64 = 16 << 20;
+
+/// Keys in one page of a listing, which is what S3 gives at most.
+const PAGE_ENTRIES_MAX: usize = 1_000;
+
+/// Records that are read at once.
+const READS_AT_ONCE: usize = 16;
+
+/// The states of build IDs, through a cache.
+#[derive(Debug)]
+pub(super) struct Catalog {
+    store: Arc<dyn ObjectStore>,
+    seen: moka::sync::Cache<BuildId, Seen>,
+    /// When this process last published something about a build ID.
+    published: moka::sync::Cache<BuildId, Instant>,
+    loads: SingleFlight<BuildId, Result<Seen, LocateError>>,
+}
+
+/// What was read of one build ID.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Just before the listing began.
+    listed: Instant,
+    state: Arc<State>,
+    records: Arc<HashMap<RecordName, (Known, u64)>>,
+}
+
+impl Seen {
+    fn weight(&self) -> u32 {
+        let bytes: u64 = self.records.values().map(|(_, bytes)| bytes + 256).sum();
+        u32::try_from(bytes + 256).unwrap_or(u32::MAX)
+    }
+}
+
+impl Catalog {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, tasks: TaskTracker) -> Self {
+        Self {
+            store,
+            seen: moka::sync::Cache::builder()
+                .weigher(|_, seen: &Seen| seen.weight())
+                .max_capacity(CACHE_BYTES_MAX)
+                .time_to_idle(RECORDS_KEPT)
+                .build(),
+            published: moka::sync::Cache::builder()
+                .time_to_live(RECORDS_KEPT)
+                .max_capacity(100_000)
+                .build(),
+            loads: SingleFlight::new(tasks),
+        }
+    }
+
+    /// The state of a build ID, at most [`STATE_AGE_MAX`] old.
+    pub(super) async fn state(&self, id: &BuildId) -> Result<Arc<State>, LocateError> {
+        let recent = Instant::now().checked_sub(STATE_AGE_MAX);
+        self.state_since(id, recent).await
+    }
+
+    /// The state of a build ID as it is now.
+    pub(super) async fn state_now(&self, id: &BuildId) -> Result<Arc<State>, LocateError> {
+        self.state_since(id, Some(Instant::now())).await
+    }
+
+    /// Says that this process has just published something about `id`.
+    pub(super) fn note_published(&self, id: &BuildId) {
+        self.published.insert(id.clone(), Instant::now());
+    }
+
+    /// The state by a listing that began at `since` or later, and behind all that was published here.
+    async fn state_since(
+        &self,
+        id: &BuildId,
+        since: Option<Instant>,
+    ) -> Result<Arc<State>, LocateError> {
+        let since = since.max(self.published.get(id));
+        let is_fresh = |seen: &Seen| since.is_none_or(|since| seen.listed >= since);
+        if let Some(seen) = self.seen.get(id).filter(is_fresh) {
+            return Ok(seen.state);
+        }
+        loop {
+            let landing = self.loads.join(id.clone(), || self.load(id.clone()));
+            let seen = landing.await.ok_or_else(|| LocateError::Store {
+                detail: format!("reading the records of {id} was cut off"),
+            })??;
+            // A load that somebody else began earlier may have missed what is asked for.
+            if is_fresh(&seen) {
+                return Ok(seen.state);
+            }
+        }
+    }
+
+    fn load(&self, id: BuildId) -> impl Future<Output = Result<Seen, LocateError>> + Send + use<> {
+        let (store, cache) = (Arc::clone(&self.store), self.seen.clone());
+        async move {
+            let listed = Instant::now();
+            let before = cache.get(&id).map(|seen| seen.records).unwrap_or_default();
+            let names = record_names(&*store, &id).await?;
+            let reads = names.into_iter().map(|name| {
+                let (store, id, known) = (&store, &id, before.get(&name).cloned());
+                async move {
+                    match known {
+                        Some(known) => Ok(Some((name, known))),
+                        None => read(&**store, id, name).await,
+                    }
+                }
+            });
+            let records: HashMap<_, _> = stream::iter(reads)
+                .buffer_unordered(READS_AT_ONCE)
+                .try_filter_map(|found| std::future::ready(Ok(found)))
+                .try_collect()
+                .await?;
+            let state = State::fold(records.values().map(|(known, _)| known.clone()));
+            let seen = Seen {
+                listed,
+                state: Arc::new(state),
+                records: Arc::new(records),
+            };
+            cache.insert(id, seen.clone());
+            Ok::<_, LocateError>(seen)
+        }
+    }
+}
+
+/// The names of all records of a build ID.
+async fn record_names(
+    store: &dyn ObjectStore,
+    id: &BuildId,
+) -> Result<Vec<RecordName>, StoreError> {
+    let prefix = layout::records(id);
+    let mut names = Vec::new();
+    let mut after = None;
+    loop {
+        let query = ListQuery {
+            prefix: prefix.clone(),
+            after: after.take(),
+            entries_max: PAGE_ENTRIES_MAX,
+        };
+        let page = store.list(query).await?;
+        let last_page = page.len() < PAGE_ENTRIES_MAX;
+        after = page.last().map(|entry| entry.key.to_string());
+        // A name that is none was not written by any version of this program.
+        names.extend(page.iter().filter_map(|entry| {
+            let name = entry.key.as_str().strip_prefix(&prefix)?;
+            name.parse::<RecordName>().ok()
+        }));
+        if last_page {
+            return Ok(names);
+        }
+    }
+}
+
+/// A record with its length, or `None` when it was swept away since it was listed.
+async fn read(
+    store: &dyn ObjectStore,
+    id: &BuildId,
+    name: RecordName,
+) -> Result<Option<(RecordName, (Known, u64))>, LocateError> {
+    let key = layout::record(id, &name).map_err(StoreError::from)?;
+    let limit = GetLimit {
+        bytes_max: RECORD_BYTES_MAX,
+    };
+    let json: Option<Bytes> = store.get(key.clone(), limit).await?;
+    let Some(json) = json else {
+        return Ok(None);
+    };
+    let bytes = json.len().try_into().unwrap_or(u64::MAX);
+    let known = match Record::read(&json, id, &name) {
+        Ok(record) => Known::Record(Arc::new(record)),
+        Err(error) => {
+            tracing::error!(%key, %error, "the record {key} cannot be read");
+            Known::Unreadable(Unreadable {
+                name,
+                detail: error.to_string(),
+            })
+        }
+    };
+    Ok(Some((name, (known, bytes))))
+}

@@ -1,0 +1,260 @@
+//! Look-ups: files, sections, sources, identities and lists, from the folded state.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use unhex_build_id::{BuildId, Identity};
+use unhex_symbols::elf;
+
+use super::blobs::BlobRef;
+use super::layout;
+use super::located::{Artifact, ArtifactKind, LocateError, Section, Source};
+use super::mapped::Mapped;
+use super::publish::Publish;
+use super::record::{ArtifactRecord, Provenance, RecordBody, TombstoneRecord};
+use super::sources::{Bundle, canonical_source_path};
+use super::state::{State, Stored};
+use super::store::{ListQuery, StoreError};
+use super::{Deletion, Inner};
+
+/// Build IDs that one identity leads to and that are looked at.
+const ALIASES_MAX: usize = 16;
+
+impl Inner {
+    pub(super) async fn locate(
+        &self,
+        id: &BuildId,
+        kind: ArtifactKind,
+    ) -> Result<Option<Artifact>, LocateError> {
+        let state = self.catalog.state(id).await?;
+        let Some(best) = state.best(kind) else {
+            return state.check_readable().map(|()| None);
+        };
+        // Each upload of the same bytes is a copy of its own: one of them may be damaged.
+        let mut failure = None;
+        for copy in state.copies(best.body.sha256) {
+            match self.open_artifact(id, copy).await {
+                Ok(artifact) => return Ok(Some(artifact)),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(None), Err)
+    }
+
+    /// The verified file of a record.
+    pub(super) async fn open_artifact(
+        &self,
+        id: &BuildId,
+        artifact: &Stored<ArtifactRecord>,
+    ) -> Result<Artifact, LocateError> {
+        let body = &artifact.body;
+        let blob = BlobRef {
+            id,
+            sha256: body.sha256,
+            upload: artifact.name.upload,
+            form: &body.blob,
+            size_bytes: body.size_bytes,
+        };
+        let opened = self.blobs.open(blob).await?;
+        Ok(Artifact {
+            file: opened.file,
+            path: opened.path,
+            size_bytes: opened.size_bytes,
+            sha256: body.sha256.0,
+            modified: UNIX_EPOCH + Duration::from_secs(body.provenance.at_unix_seconds),
+            file_name: body.provenance.file_name.clone(),
+            origin: body.origin,
+        })
+    }
+
+    pub(super) async fn section(
+        &self,
+        id: &BuildId,
+        name: &str,
+    ) -> Result<Option<Section>, LocateError> {
+        let mut looked_at = None;
+        for kind in [ArtifactKind::Debuginfo, ArtifactKind::Executable] {
+            let Some(artifact) = self.locate(id, kind).await? else {
+                continue;
+            };
+            if looked_at.replace(artifact.sha256) == Some(artifact.sha256) {
+                continue;
+            }
+            let (path, name) = (artifact.path.clone(), name.to_owned());
+            let found = tokio::task::spawn_blocking(move || section_range(&path, &name));
+            let found = found
+                .await
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)));
+            let range = found
+                .map_err(|error| StoreError::from_io("reading", &artifact.path.display(), error))?;
+            if let Some(range) = range {
+                return Ok(Some(Section {
+                    artifact,
+                    offset_bytes: range.start,
+                    size_bytes: range.end.saturating_sub(range.start),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn source(
+        &self,
+        id: &BuildId,
+        path: &str,
+    ) -> Result<Option<Source>, LocateError> {
+        let Some(path) = canonical_source_path(path) else {
+            return Ok(None);
+        };
+        let state = self.catalog.state(id).await?;
+        for bundle in state.of_kind(ArtifactKind::Sources) {
+            let opened = self.bundle(id, bundle).await?;
+            let (limits, wanted) = (self.limits.sources, path.clone());
+            let read = tokio::task::spawn_blocking(move || opened.read(&wanted, &limits));
+            let read = read.await.map_err(|error| cut_off(&error))?;
+            let read = read.map_err(|error| damaged(bundle, &error))?;
+            if let Some(bytes) = read {
+                let seconds = bundle.body.provenance.at_unix_seconds;
+                let modified = UNIX_EPOCH + Duration::from_secs(seconds);
+                return Ok(Some(Source {
+                    bytes,
+                    path,
+                    modified,
+                }));
+            }
+        }
+        state.check_readable().map(|()| None)
+    }
+
+    async fn bundle(
+        &self,
+        id: &BuildId,
+        bundle: &Stored<ArtifactRecord>,
+    ) -> Result<Bundle, LocateError> {
+        let file = self.open_artifact(id, bundle).await?.file;
+        let sha256 = bundle.body.sha256;
+        if let Some(opened) = self.bundles.get(&sha256) {
+            return Ok(opened);
+        }
+        let opened = tokio::task::spawn_blocking(move || Bundle::open(file));
+        let opened = opened.await.map_err(|error| cut_off(&error))?;
+        let opened = opened.map_err(|error| damaged(bundle, &error))?;
+        self.bundles.insert(sha256, opened.clone());
+        Ok(opened)
+    }
+
+    pub(super) async fn resolve(
+        &self,
+        identity: &Identity,
+    ) -> Result<Option<BuildId>, LocateError> {
+        if let Identity::Gnu(id) = identity {
+            return Ok(Some(id.clone()));
+        }
+        let prefix = layout::aliases(identity);
+        let query = ListQuery {
+            prefix: prefix.clone(),
+            after: None,
+            entries_max: ALIASES_MAX,
+        };
+        for entry in self.store.list(query).await? {
+            let id = entry.key.as_str().strip_prefix(&prefix);
+            let Some(id) = id.and_then(|id| id.parse::<BuildId>().ok()) else {
+                continue;
+            };
+            // An alias may be older than a deletion, or than a crash before its record.
+            if !self.catalog.state(&id).await?.is_empty() {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn list(
+        &self,
+        after: Option<&BuildId>,
+        limit: usize,
+    ) -> Result<Vec<(BuildId, Arc<State>)>, LocateError> {
+        let after = after.map(ToString::to_string);
+        let mut found = Vec::new();
+        for shard in self.shards(after.as_deref()).await? {
+            let mut behind = after.as_ref().map(|id| format!("{shard}{id}/"));
+            while found.len() < limit {
+                let query = ListQuery {
+                    prefix: shard.clone(),
+                    after: behind.take(),
+                    entries_max: limit.saturating_sub(found.len()),
+                };
+                let names = self.store.list_folders(query).await?;
+                let Some(last) = names.last() else {
+                    break;
+                };
+                behind = Some(format!("{shard}{last}/"));
+                for id in names.iter().filter_map(|name| name.parse::<BuildId>().ok()) {
+                    let state = self.catalog.state(&id).await?;
+                    if !state.is_empty() {
+                        found.push((id, state));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The folders `builds/<first 2>/` that can have build IDs behind `after`.
+    pub(super) async fn shards(&self, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        let first = after.map(layout::shard).unwrap_or_default();
+        let query = ListQuery {
+            prefix: layout::BUILDS.to_owned(),
+            after: None,
+            // Two hex digits have 256 values.
+            entries_max: 256,
+        };
+        let names = self.store.list_folders(query).await?;
+        let shards = names
+            .into_iter()
+            .map(|name| format!("{}{name}/", layout::BUILDS));
+        Ok(shards.filter(|shard| *shard >= first).collect())
+    }
+
+    pub(super) async fn delete(
+        &self,
+        id: &BuildId,
+        mut provenance: Provenance,
+    ) -> Result<Deletion, LocateError> {
+        let state = self.catalog.state_now(id).await?;
+        let deleted = state.living();
+        if deleted.is_empty() {
+            return Ok(Deletion::NothingThere);
+        }
+        provenance.at_unix_seconds = self.clock.unix_seconds();
+        let body = RecordBody::Tombstone(TombstoneRecord {
+            deleted,
+            provenance,
+        });
+        Publish::begin(self, id).record(body).await?;
+        tracing::info!(build_id = %id, "deleted all that was known of {id}");
+        Ok(Deletion::Deleted)
+    }
+}
+
+fn section_range(
+    path: &std::path::Path,
+    name: &str,
+) -> std::io::Result<Option<std::ops::Range<u64>>> {
+    let file = Mapped::open(path)?;
+    // A file that was taken in can be parsed; if not, it has no such section.
+    Ok(elf::section_range(file.bytes(), name).ok().flatten())
+}
+
+fn cut_off(error: &dyn std::fmt::Display) -> LocateError {
+    LocateError::Store {
+        detail: format!("reading was cut off: {error}"),
+    }
+}
+
+fn damaged(artifact: &Stored<ArtifactRecord>, error: &dyn std::fmt::Display) -> LocateError {
+    LocateError::Damaged {
+        key: artifact.name.to_string(),
+        detail: error.to_string(),
+    }
+}

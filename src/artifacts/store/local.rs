@@ -1,0 +1,378 @@
+//! Objects as files below one folder: temporary file, fsync, link, fsync of the folder.
+//!
+//! `link` fails when the name exists and shows the whole file or none, also after a crash.
+
+use std::fs::{self, File, FileTimes};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+
+use super::{
+    BlobForm, GetLimit, ListQuery, LocalFile, ObjectEntry, ObjectKey, ObjectStore, StagedFile,
+    Staging, StoreError, StoreFuture,
+};
+
+/// An object store in a folder of this machine.
+#[derive(Debug)]
+pub struct LocalStore {
+    root: PathBuf,
+    staging: Staging,
+}
+
+impl LocalStore {
+    /// The store in `root`, which is made when it is not there.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or written.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        let failed = |error| StoreError::from_io("opening", &root.display(), error);
+        fs::create_dir_all(root).map_err(failed)?;
+        let root = root.canonicalize().map_err(failed)?;
+        let staging = Staging::open(&root.join("staging")).map_err(failed)?;
+        Ok(Self { root, staging })
+    }
+}
+
+impl ObjectStore for LocalStore {
+    fn put(&self, key: ObjectKey, bytes: Bytes) -> StoreFuture<'_, ()> {
+        let root = self.root.clone();
+        let folder = self.staging.folder().to_owned();
+        blocking(move || {
+            let failed = |error| StoreError::from_io("writing", &key, error);
+            let mut file = StagedFile::new_in(folder).map_err(failed)?;
+            file.write_all(&bytes).map_err(failed)?;
+            publish(&root, &key, &file)
+        })
+        .boxed()
+    }
+
+    fn put_file(&self, key: ObjectKey, staged: StagedFile) -> StoreFuture<'_, BlobForm> {
+        let root = self.root.clone();
+        blocking(move || publish(&root, &key, &staged).map(|()| BlobForm::Identity)).boxed()
+    }
+
+    fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>> {
+        let root = self.root.clone();
+        blocking(move || read(&root, &key, limit)).boxed()
+    }
+
+    fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>> {
+        let root = self.root.clone();
+        blocking(move || {
+            let BlobForm::Identity = form;
+            open(&root, &key)
+        })
+        .boxed()
+    }
+
+    fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>> {
+        let root = self.root.clone();
+        blocking(move || {
+            let mut page = Page {
+                root: &root,
+                query: &query,
+                entries: Vec::new(),
+            };
+            // Only folders that can hold the prefix are read.
+            let top = query.prefix.rsplit_once('/').map_or("", |(top, _)| top);
+            page.walk(top)?;
+            Ok(page.entries)
+        })
+        .boxed()
+    }
+
+    fn list_folders(&self, query: ListQuery) -> StoreFuture<'_, Vec<String>> {
+        let root = self.root.clone();
+        blocking(move || {
+            let prefix = query.prefix.trim_end_matches('/');
+            let after = query.after.as_deref().unwrap_or_default();
+            let folders = names_in(&root, prefix)?
+                .into_iter()
+                .filter_map(|name| name.strip_suffix('/').map(str::to_owned))
+                .filter(|name| format!("{prefix}/{name}/").as_str() > after);
+            Ok(folders.take(query.entries_max).collect())
+        })
+        .boxed()
+    }
+
+    fn delete(&self, key: ObjectKey) -> StoreFuture<'_, ()> {
+        let root = self.root.clone();
+        blocking(move || match fs::remove_file(key.path_below(&root)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::from_io("removing", &key, error))
+            }
+            _ => Ok(()),
+        })
+        .boxed()
+    }
+
+    fn staging(&self) -> &Staging {
+        &self.staging
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| {
+            Err(StoreError::from_io(
+                "running",
+                &"a task of the store",
+                io::Error::other(error),
+            ))
+        })
+}
+
+fn publish(root: &Path, key: &ObjectKey, staged: &StagedFile) -> Result<(), StoreError> {
+    let failed = |error| StoreError::from_io("publishing", key, error);
+    let path = key.path_below(root);
+    let folder = path.parent().unwrap_or(root);
+    make_folders(root, folder).map_err(failed)?;
+    // The sweeper counts from now, however long the upload took.
+    let now = FileTimes::new().set_modified(SystemTime::now());
+    staged.as_file().set_times(now).map_err(failed)?;
+    staged.as_file().sync_all().map_err(failed)?;
+    fs::hard_link(staged.path(), &path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => StoreError::Exists {
+            key: key.to_string(),
+        },
+        _ => failed(error),
+    })?;
+    sync_folder(folder).map_err(failed)
+}
+
+/// Makes `folder` and those above it up to `root`, each durable in its parent.
+fn make_folders(root: &Path, folder: &Path) -> io::Result<()> {
+    if folder.is_dir() || folder == root {
+        return Ok(());
+    }
+    let parent = folder.parent().unwrap_or(root);
+    make_folders(root, parent)?;
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync_folder(parent),
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn open(root: &Path, key: &ObjectKey) -> Result<Option<LocalFile>, StoreError> {
+    let failed = |error| StoreError::from_io("opening", key, error);
+    let path = key.path_below(root);
+    let file = match File::open(&path) {
+        Err(error) if is_absence(&error) => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let size_bytes = file.metadata().map_err(failed)?.len();
+    Ok(Some(LocalFile {
+        file,
+        path,
+        size_bytes,
+    }))
+}
+
+fn read(root: &Path, key: &ObjectKey, limit: GetLimit) -> Result<Option<Bytes>, StoreError> {
+    let Some(LocalFile {
+        mut file,
+        size_bytes,
+        ..
+    }) = open(root, key)?
+    else {
+        return Ok(None);
+    };
+    if size_bytes > limit.bytes_max {
+        return Err(StoreError::TooLarge {
+            key: key.to_string(),
+            size_bytes,
+            bytes_max: limit.bytes_max,
+        });
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)
+        .map_err(|error| StoreError::from_io("reading", key, error))?;
+    Ok(Some(bytes.into()))
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// The names in a folder in the byte order of keys: that of a folder has its `/`.
+fn names_in(root: &Path, folder: &str) -> Result<Vec<String>, StoreError> {
+    let failed = |error| StoreError::from_io("listing", &folder, error);
+    let entries = match fs::read_dir(root.join(folder)) {
+        Err(error) if is_absence(&error) => return Ok(Vec::new()),
+        opened => opened.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let Ok(mut name) = entry.file_name().into_string() else {
+            continue;
+        };
+        if entry.file_type().map_err(failed)?.is_dir() {
+            name.push('/');
+        }
+        names.push(name);
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// One page of a walk through the folders.
+struct Page<'a> {
+    root: &'a Path,
+    query: &'a ListQuery,
+    entries: Vec<ObjectEntry>,
+}
+
+impl Page<'_> {
+    fn walk(&mut self, folder: &str) -> Result<(), StoreError> {
+        for name in names_in(self.root, folder)? {
+            if self.entries.len() >= self.query.entries_max {
+                break;
+            }
+            let key = if folder.is_empty() {
+                name
+            } else {
+                format!("{folder}/{name}")
+            };
+            match key.strip_suffix('/') {
+                Some(inner) if self.may_hold(&key) => self.walk(inner)?,
+                Some(_) => {}
+                None => self.visit(&key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a key below `folder` (which ends in `/`) can be wanted.
+    fn may_hold(&self, folder: &str) -> bool {
+        let prefix = self.query.prefix.as_str();
+        let after = self.query.after.as_deref().unwrap_or_default();
+        (folder.starts_with(prefix) || prefix.starts_with(folder))
+            && (after < folder || after.starts_with(folder))
+    }
+
+    fn visit(&mut self, key: &str) -> Result<(), StoreError> {
+        let after = self.query.after.as_deref().unwrap_or_default();
+        let wanted = key.starts_with(&self.query.prefix) && key > after;
+        // Anything that is no key was not put by a store.
+        let Some(key) = wanted.then(|| key.parse::<ObjectKey>().ok()).flatten() else {
+            return Ok(());
+        };
+        let failed = |error| StoreError::from_io("listing", &key, error);
+        let metadata = match fs::metadata(key.path_below(self.root)) {
+            Err(error) if is_absence(&error) => return Ok(()),
+            found => found.map_err(failed)?,
+        };
+        let modified = metadata.modified().map_err(failed)?;
+        self.entries.push(ObjectEntry {
+            key,
+            size_bytes: metadata.len(),
+            modified,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> ObjectKey {
+        text.parse().unwrap()
+    }
+
+    async fn store_with(keys: &[&str]) -> (tempfile::TempDir, LocalStore) {
+        let root = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(root.path()).unwrap();
+        for text in keys {
+            store
+                .put(key(text), Bytes::from(text.to_string()))
+                .await
+                .unwrap();
+        }
+        (root, store)
+    }
+
+    fn query(prefix: &str, after: Option<&str>, entries_max: usize) -> ListQuery {
+        ListQuery {
+            prefix: prefix.to_owned(),
+            after: after.map(str::to_owned),
+            entries_max,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_object_is_put_once_and_read_whole() {
+        let (_root, store) = store_with(&["a/b"]).await;
+        let limit = GetLimit { bytes_max: 10 };
+        let again = store.put(key("a/b"), Bytes::from_static(b"other")).await;
+        assert!(matches!(again, Err(StoreError::Exists { .. })), "{again:?}");
+        assert_eq!(store.get(key("a/b"), limit).await.unwrap().unwrap(), "a/b");
+        assert_eq!(store.get(key("a/b/c"), limit).await.unwrap(), None);
+        let small = store.get(key("a/b"), GetLimit { bytes_max: 2 }).await;
+        assert!(
+            matches!(small, Err(StoreError::TooLarge { size_bytes: 3, .. })),
+            "{small:?}"
+        );
+        store.delete(key("a/b")).await.unwrap();
+        store.delete(key("a/b")).await.unwrap();
+        assert_eq!(store.get(key("a/b"), limit).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_staged_file_becomes_an_object_and_leaves_the_staging_folder() {
+        let (_root, store) = store_with(&[]).await;
+        let mut staged = store.staging().file().unwrap();
+        staged.write_all(b"blob").unwrap();
+        let form = store.put_file(key("x/y"), staged).await.unwrap();
+        let opened = store.open(key("x/y"), form).await.unwrap().unwrap();
+        assert_eq!(opened.size_bytes, 4);
+        assert_eq!(fs::read_dir(store.staging().folder()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn pages_of_a_listing_are_in_byte_order_and_meet_without_gap() {
+        // '.' sorts before '/', and "ab" before "abcd": the order of keys, not of folders.
+        let keys = ["b/ab.x", "b/ab/1", "b/ab/rec/z", "b/abcd/1", "c/1"];
+        let (_root, store) = store_with(&keys).await;
+        let mut seen: Vec<String> = Vec::new();
+        loop {
+            let page = store
+                .list(query("b/", seen.last().map(String::as_str), 2))
+                .await
+                .unwrap();
+            seen.extend(page.iter().map(|entry| entry.key.to_string()));
+            if page.len() < 2 {
+                break;
+            }
+        }
+        assert_eq!(seen, keys[..4]);
+        let narrow = store.list(query("b/ab/", None, 9)).await.unwrap();
+        assert_eq!(narrow.len(), 2);
+        assert_eq!(store.list(query("nothing/", None, 9)).await.unwrap(), []);
+        assert_eq!(
+            store.list_folders(query("b/", None, 9)).await.unwrap(),
+            ["ab", "abcd"]
+        );
+        assert_eq!(
+            store
+                .list_folders(query("b/", Some("b/ab/"), 9))
+                .await
+                .unwrap(),
+            ["abcd"]
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! The seam between artifacts and where their bytes lie: immutable objects under keys.
+//!
+//! An object is put once and never changed, so there is no compare-and-swap and no lock; whoever
+//! lists sees every finished put. A local folder is the first implementor ([`LocalStore`]).
+
+mod key;
+mod local;
+mod staging;
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+pub use key::{ObjectKey, ParseObjectKeyError};
+pub use local::LocalStore;
+pub use staging::{StagedFile, Staging};
+
+/// What an object store answers, some time later.
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Immutable objects under keys.
+///
+/// A put is durable and complete when it answers; a reader sees the whole object or none. Absence
+/// is `None` and definite; an error says nothing about what exists.
+pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
+    /// Puts a small object under a key that has none yet.
+    ///
+    /// Fails with [`StoreError::Exists`] when the key has one, which is left as it is.
+    fn put(&self, key: ObjectKey, bytes: Bytes) -> StoreFuture<'_, ()>;
+
+    /// Puts the content of a staged file under a key that has none yet, and says in what form it
+    /// lies there; the form goes into the record, since reading needs it.
+    fn put_file(&self, key: ObjectKey, staged: StagedFile) -> StoreFuture<'_, BlobForm>;
+
+    /// The whole of a small object, or `None` when there is none.
+    fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>>;
+
+    /// The whole object as a file on this disk, in identity form, or `None` when there is none.
+    fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>>;
+
+    /// Objects in byte order of their keys: one page.
+    fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>>;
+
+    /// The names of the folders directly under a prefix that ends in `/`, in byte order: one page.
+    /// `after` of the query is a folder's prefix too.
+    fn list_folders(&self, query: ListQuery) -> StoreFuture<'_, Vec<String>>;
+
+    /// Removes an object; removing what is not there is no error.
+    fn delete(&self, key: ObjectKey) -> StoreFuture<'_, ()>;
+
+    /// Where files lie until they are put.
+    fn staging(&self) -> &Staging;
+}
+
+/// The most that a [`ObjectStore::get`] reads into memory.
+#[derive(Clone, Copy, Debug)]
+pub struct GetLimit {
+    /// A larger object is an error.
+    pub bytes_max: u64,
+}
+
+/// In what form the bytes of a blob lie in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "form", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BlobForm {
+    /// As they are.
+    #[default]
+    Identity,
+}
+
+/// One page of a listing.
+#[derive(Clone, Debug)]
+pub struct ListQuery {
+    /// Keys that begin so; folders end in `/`.
+    pub prefix: String,
+    /// Only keys behind this one, which need not exist.
+    pub after: Option<String>,
+    /// The most entries that are wanted; fewer mean that the listing has ended.
+    pub entries_max: usize,
+}
+
+/// One object in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectEntry {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its length as it lies there.
+    pub size_bytes: u64,
+    /// When it was put.
+    pub modified: SystemTime,
+}
+
+/// A complete object as a file on this disk.
+#[derive(Debug)]
+pub struct LocalFile {
+    /// Opened for reading; stays readable when the object is removed meanwhile.
+    pub file: File,
+    /// Its path, for children that map it.
+    pub path: PathBuf,
+    /// Its length.
+    pub size_bytes: u64,
+}
+
+/// Why the store did not do what it was asked; says nothing about what exists.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Objects are never replaced.
+    #[error("{key} exists already")]
+    Exists {
+        /// The key.
+        key: String,
+    },
+    /// No space, quota or file size left.
+    #[error("no room left while {doing} {key}: {source}")]
+    Full {
+        /// The key or path.
+        key: String,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An object is larger than its reader bears.
+    #[error("{key} has {size_bytes} bytes, more than the limit of {bytes_max}")]
+    TooLarge {
+        /// The key.
+        key: String,
+        /// Its length.
+        size_bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// A key that no store accepts.
+    #[error(transparent)]
+    Key(#[from] ParseObjectKeyError),
+    /// Anything else.
+    #[error("{doing} {key}: {source}")]
+    Io {
+        /// The key or path.
+        key: String,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    /// The error of a system call that was made while `doing` something with `key`.
+    pub fn from_io(doing: &'static str, key: &dyn fmt::Display, source: io::Error) -> Self {
+        let key = key.to_string();
+        let full = [
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::QuotaExceeded,
+            io::ErrorKind::FileTooLarge,
+        ];
+        if full.contains(&source.kind()) {
+            Self::Full { key, doing, source }
+        } else {
+            Self::Io { key, doing, source }
+        }
+    }
+}
