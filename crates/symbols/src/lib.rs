@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod elf;
+pub mod index;
 pub mod model;
 pub mod quality;
 pub mod segments;

@@ -1,0 +1,118 @@
+//! The tables of an answer: every distinct function and file decoded once, in the order of the index.
+
+use std::ops::Deref;
+
+use super::{Batch, ResolveOptions, TEXT_BYTES_MAX};
+use crate::index::NameSet;
+use crate::index::error::IndexError;
+use crate::index::reader::SymbolIndex;
+use crate::index::text::TextRange;
+
+/// Decodes names and paths into the batch's text.
+pub(super) fn decode<D: Deref<Target = [u8]>>(
+    index: &SymbolIndex<D>,
+    options: ResolveOptions,
+    batch: &mut Batch,
+) -> Result<(), IndexError> {
+    if options.names != NameSet::None {
+        decode_names(index, options.names, batch)?;
+    }
+    decode_paths(index, batch)?;
+    match batch.building.take_string() {
+        Ok(text) => batch.text = text,
+        Err(bytes) => blank_what_is_no_text(&bytes, batch),
+    }
+    Ok(())
+}
+
+fn decode_names<D: Deref<Target = [u8]>>(
+    index: &SymbolIndex<D>,
+    wanted: NameSet,
+    batch: &mut Batch,
+) -> Result<(), IndexError> {
+    const SCAN_SHARE: usize = 16;
+    let names = index.names();
+    let mut order = std::mem::take(&mut batch.order);
+    order.clear();
+    if batch.functions.len() > names.count() as usize / SCAN_SHARE {
+        order.extend(batch.work.functions_in_order());
+    } else {
+        order.extend(batch.functions.iter().map(|entry| entry.id).zip(0..));
+        order.sort_unstable();
+    }
+    let mut decoded = Ok(());
+    for &(id, slot) in &order {
+        decoded = check_text(batch);
+        if decoded.is_err() {
+            break;
+        }
+        match names.read(id, wanted, &mut batch.cursor, &mut batch.building) {
+            Ok(record) => {
+                let declaration_file = index.declaration_file(id, &record);
+                if let Some(entry) = batch.functions.get_mut(slot as usize) {
+                    entry.names = record;
+                    entry.declaration_file = declaration_file;
+                }
+            }
+            Err(error) => batch.note_damage(error),
+        }
+    }
+    batch.order = order;
+    decoded
+}
+
+fn decode_paths<D: Deref<Target = [u8]>>(
+    index: &SymbolIndex<D>,
+    batch: &mut Batch,
+) -> Result<(), IndexError> {
+    let files = index.files();
+    for slot in 0..batch.files.len() {
+        check_text(batch)?;
+        let Some(entry) = batch.files.get_mut(slot) else {
+            break;
+        };
+        match files.read(entry.id, &mut batch.building) {
+            Ok(path) => entry.path = path,
+            Err(error) => batch.note_damage(error),
+        }
+    }
+    Ok(())
+}
+
+fn check_text(batch: &Batch) -> Result<(), IndexError> {
+    if batch.building.len() > TEXT_BYTES_MAX {
+        return Err(IndexError::TooLarge {
+            what: "bytes of names and paths",
+            limit: TEXT_BYTES_MAX,
+        });
+    }
+    Ok(())
+}
+
+/// Damaged names that are no UTF-8 become empty; the others stay as they are.
+#[cold]
+fn blank_what_is_no_text(bytes: &[u8], batch: &mut Batch) {
+    let mut text = String::with_capacity(bytes.len());
+    let mut keep = |range: &mut TextRange| {
+        let taken = bytes
+            .get(range.start as usize..range.end as usize)
+            .unwrap_or_default();
+        let start = text.len();
+        text.push_str(std::str::from_utf8(taken).unwrap_or_default());
+        let clamp = |at| u32::try_from(at).unwrap_or(u32::MAX);
+        *range = TextRange {
+            start: clamp(start),
+            end: clamp(text.len()),
+        };
+    };
+    for entry in &mut batch.functions {
+        let names = &mut entry.names;
+        [&mut names.linkage, &mut names.full, &mut names.short]
+            .into_iter()
+            .for_each(&mut keep);
+    }
+    for entry in &mut batch.files {
+        keep(&mut entry.path);
+    }
+    batch.text = text;
+}

@@ -1,0 +1,213 @@
+//! Text as it comes out of an index: an arena that names are decoded into, and FSST itself.
+//!
+//! FSST (Boncz, Neumann, Leis, "FSST: Fast Random Access String Compression") replaces up to eight
+//! bytes by one code, so that any string can be decoded alone, without a block around it. Only the
+//! decoder is here: it is twenty lines, and total; the `fsst` crate is used for writing alone.
+
+use super::NAME_BYTES_MAX;
+use super::bits::Bytes;
+use super::error::IndexError;
+use super::layout::Section;
+
+/// The code after which a byte stands for itself.
+pub(super) const ESCAPE: u8 = 255;
+
+/// Where a string lies in an arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TextRange {
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+/// An arena that strings are appended to; cleared, it keeps its memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Text {
+    /// Longer than what is used, so that the decoder can write whole symbols.
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Text {
+    /// Forgets the strings and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// Bytes in use.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// The range from `start` to what was appended last.
+    #[inline]
+    pub(super) fn since(&self, start: usize) -> TextRange {
+        let clamp = |at| u32::try_from(at).unwrap_or(u32::MAX);
+        TextRange {
+            start: clamp(start),
+            end: clamp(self.used),
+        }
+    }
+
+    /// The string at `range`; empty where that is no text.
+    #[inline]
+    pub(super) fn str_at(&self, range: TextRange) -> &str {
+        let bytes = self.bytes_at(range);
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// The bytes at `range`.
+    #[inline]
+    pub(super) fn bytes_at(&self, range: TextRange) -> &[u8] {
+        let used = self.bytes.get(..self.used).unwrap_or_default();
+        used.get(range.start as usize..range.end as usize)
+            .unwrap_or_default()
+    }
+
+    /// Appends `bytes`.
+    #[inline]
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.room(bytes.len()).get_mut(..bytes.len()) {
+            room.copy_from_slice(bytes);
+        }
+        self.used += bytes.len();
+    }
+
+    /// Takes what was used as one string and leaves the arena empty; the ranges stay good.
+    pub(super) fn take_string(&mut self) -> Result<String, Vec<u8>> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.truncate(self.used);
+        self.used = 0;
+        String::from_utf8(bytes).map_err(std::string::FromUtf8Error::into_bytes)
+    }
+
+    /// Makes the memory of `string` the arena's.
+    pub(super) fn reuse(&mut self, string: String) {
+        self.bytes = string.into_bytes();
+        self.used = 0;
+    }
+
+    /// At least `length` bytes behind what is used.
+    #[inline]
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        let needed = self.used + length;
+        if self.bytes.len() < needed {
+            self.grow(needed);
+        }
+        self.bytes.get_mut(self.used..).unwrap_or_default()
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) {
+        let doubled = needed.max(self.bytes.capacity()).max(4096);
+        let length = if doubled == needed {
+            needed * 2
+        } else {
+            doubled
+        };
+        self.bytes.resize(length, 0);
+    }
+}
+
+/// What each FSST code stands for.
+#[derive(Clone, Debug)]
+pub(super) struct SymbolTable {
+    symbols: [[u8; 8]; 256],
+    lengths: [u8; 256],
+}
+
+impl SymbolTable {
+    /// Reads a table: number of symbols, their lengths, their bytes behind each other.
+    pub(super) fn parse(bytes: &mut Bytes<'_>) -> Result<Box<Self>, IndexError> {
+        let start = bytes.position() as u64;
+        let damaged = |what| IndexError::Damaged {
+            section: Section::SymbolTables,
+            offset: start,
+            what,
+        };
+        let mut table = Box::new(Self {
+            symbols: [[0; 8]; 256],
+            lengths: [0; 256],
+        });
+        let count = bytes.byte();
+        let lengths = bytes
+            .take(u64::from(count))
+            .ok_or_else(|| damaged("table cut short"))?;
+        let slots = table.symbols.iter_mut().zip(&mut table.lengths);
+        for ((symbol, slot), &length) in slots.zip(lengths) {
+            let (Some(place), Some(taken)) = (
+                symbol.get_mut(..usize::from(length)),
+                bytes.take(u64::from(length)),
+            ) else {
+                return Err(damaged("a symbol longer than eight bytes or cut short"));
+            };
+            place.copy_from_slice(taken);
+            *slot = length;
+        }
+        Ok(table)
+    }
+
+    /// Appends the decoded string, cut at [`NAME_BYTES_MAX`].
+    #[inline]
+    pub(super) fn decode(&self, compressed: &[u8], text: &mut Text) {
+        let room = compressed.len().saturating_mul(8).min(NAME_BYTES_MAX) + 8;
+        let out = text.room(room);
+        let mut at = 0;
+        let mut codes = compressed.iter();
+        while let Some(&code) = codes.next() {
+            let Some(slot) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<8>) else {
+                break;
+            };
+            if code == ESCAPE {
+                let [first, ..] = slot;
+                *first = codes.next().copied().unwrap_or(0);
+                at += 1;
+            } else {
+                let code = usize::from(code);
+                *slot = self.symbols.get(code).copied().unwrap_or_default();
+                at += usize::from(self.lengths.get(code).copied().unwrap_or(0));
+            }
+        }
+        text.used += at.min(NAME_BYTES_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arena_gives_back_what_was_pushed_and_keeps_its_memory() {
+        let mut text = Text::default();
+        text.push(b"ab");
+        let start = text.len();
+        text.push("\u{e9}c".as_bytes());
+        assert_eq!(text.str_at(text.since(start)), "\u{e9}c");
+        let range = TextRange { start: 3, end: 4 };
+        assert_eq!(text.str_at(range), "", "half a character is no text");
+        let string = text.take_string().expect("valid text");
+        assert_eq!(string, "ab\u{e9}c");
+        text.reuse(string);
+        text.push(b"x");
+        assert_eq!(text.str_at(text.since(0)), "x");
+    }
+
+    #[test]
+    fn a_symbol_table_with_an_overlong_symbol_is_damaged() {
+        let bytes = [1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let parsed = SymbolTable::parse(&mut Bytes::new(&bytes, 0));
+        assert!(
+            matches!(parsed, Err(IndexError::Damaged { .. })),
+            "{parsed:?}"
+        );
+    }
+
+    #[test]
+    fn decoding_is_cut_at_the_limit() {
+        let bytes = [1, 8, b'a', b'b', b'c', b'd', b'e', b'f', b'g', b'h'];
+        let table = SymbolTable::parse(&mut Bytes::new(&bytes, 0)).expect("a table");
+        let mut text = Text::default();
+        table.decode(&vec![0; NAME_BYTES_MAX], &mut text);
+        assert_eq!(text.len(), NAME_BYTES_MAX);
+    }
+}
