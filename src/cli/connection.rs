@@ -81,9 +81,16 @@ pub(super) fn finish(
         .context("no runtime");
     match runtime.and_then(|runtime| runtime.block_on(work)) {
         Ok(code) => code,
+        Err(error) if is_closed_pipe(&error) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("unhex {command}: {error:#}");
             ExitCode::from(NOT_TRIED)
         }
     }
+}
+
+/// Whether whoever read the output went away, as `head` does; nobody is there to be told.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -1,8 +1,12 @@
 //! One file a command: each has its arguments as a `clap::Args` and a `run` that takes them.
 
 mod binaries;
+mod check;
 mod connection;
 mod serve;
+mod status;
+mod symbolize;
+mod table;
 mod upload;
 
 use std::process::ExitCode;
@@ -22,6 +26,10 @@ const EXAMPLES: &str = "\
 Examples:
   unhex serve
       Serves on 127.0.0.1:8002 and keeps everything in ./unhex-data.
+  unhex upload --with-sources ./program
+      Sends the program, its debug information and its sources there.
+  unhex symbolize --binary ./program 0x1139
+      Prints the function, file and line at an address.
   DEBUGINFOD_URLS=http://127.0.0.1:8002 gdb ./program
       gdb finds names, lines and sources there.
 
@@ -33,6 +41,12 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Upload binaries, debug files and sources.
     Upload(Box<upload::Args>),
+    /// Fail when the store cannot symbolize a binary.
+    Check(Box<check::Args>),
+    /// Turn addresses into functions, files and lines.
+    Symbolize(Box<symbolize::Args>),
+    /// Show what the store knows of a build ID, or whether the server is well.
+    Status(Box<status::Args>),
 }
 
 /// Runs the command that the arguments name.
@@ -40,6 +54,9 @@ pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Upload(arguments) => upload::run(*arguments),
+        Command::Check(arguments) => check::run(*arguments),
+        Command::Symbolize(arguments) => symbolize::run(*arguments),
+        Command::Status(arguments) => status::run(*arguments),
     }
 }
 
