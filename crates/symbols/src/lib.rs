@@ -4,6 +4,9 @@
 //! looked up from there; a look-up never touches DWARF again.
 
 pub mod address;
+pub mod convert;
+pub mod demangle;
+mod dwarf;
 pub mod elf;
 pub mod index;
 pub mod model;

@@ -14,11 +14,14 @@ mod summary;
 pub use classify::{ElfRole, SplitDwarf};
 pub use difference::{CodeDifference, difference};
 pub use file::{
-    ElfClass, ElfError, ElfFile, ElfHeader, ElfSection, ElfSegment, SECTIONS_MAX, SEGMENTS_MAX,
+    ElfClass, ElfError, ElfFile, ElfHeader, ElfSection, ElfSegment, ElfSymbol, SECTIONS_MAX,
+    SEGMENTS_MAX,
 };
 pub use format::{FileFormat, what_is_it};
 pub use links::{DebugLink, Supplement};
 pub use summary::{AllocatedSection, ElfSummary, TextHash};
+
+pub(crate) use summary::load_segments;
 
 use std::ops::Range;
 
@@ -33,4 +36,9 @@ pub fn section_range(file: &[u8], name: &str) -> Result<Option<Range<u64>>, ElfE
     Ok(sections
         .find(|section| section.has_bytes() && section.size > 0)
         .map(|section| section.offset..section.offset.saturating_add(section.size)))
+}
+
+/// Whether a file is what runs, and so has program headers that count.
+pub(crate) fn is_executable(file: &ElfFile<'_>) -> bool {
+    ElfRole::of(file).is_executable()
 }

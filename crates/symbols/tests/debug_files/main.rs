@@ -3,4 +3,10 @@
 #[cfg(test)]
 mod code_difference;
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod llvm;
+#[cfg(test)]
+mod lookup;
+#[cfg(test)]
 mod toolchain;

@@ -1,0 +1,103 @@
+//! The attributes of functions and inlined calls that matter, of one entry at a time.
+
+use std::rc::Rc;
+
+use gimli::{AttributeValue, Endianity, EntriesRaw, RangeListsOffset, constants as dw};
+
+use super::names::file_index;
+use super::unit::{OpenUnit, Units};
+use super::{Context, Reader, UnitError};
+
+/// What an entry of a function or an inlined call says.
+#[derive(Default)]
+pub(super) struct Entry {
+    low: Option<u64>,
+    high: Option<High>,
+    ranges: Option<RangeListsOffset>,
+    /// The entry that names it, as an offset of `.debug_info`.
+    pub(super) origin: Option<usize>,
+    /// Where a caller enters, if it says so.
+    pub(super) pc: Option<u64>,
+    pub(super) call_file: Option<u64>,
+    pub(super) call_line: u32,
+    pub(super) call_column: u32,
+}
+
+enum High {
+    Address(u64),
+    Size(u64),
+}
+
+impl<'a, E: Endianity> Units<'a, E> {
+    /// Reads the attributes of the entry whose abbreviation was just read.
+    pub(super) fn read_entry(
+        &self,
+        unit: &Rc<OpenUnit<'a, E>>,
+        entries: &mut EntriesRaw<'_, Reader<'a, E>>,
+        attributes: &[gimli::AttributeSpecification],
+    ) -> Result<Entry, UnitError> {
+        let mut entry = Entry::default();
+        for specification in attributes {
+            let attribute = entries.read_attribute(*specification)?;
+            let value = attribute.value();
+            match attribute.name() {
+                dw::DW_AT_low_pc => entry.low = self.dwarf.attr_address(&unit.unit, value)?,
+                dw::DW_AT_high_pc => {
+                    entry.high = match value {
+                        AttributeValue::Udata(size) => Some(High::Size(size)),
+                        value => self
+                            .dwarf
+                            .attr_address(&unit.unit, value)?
+                            .map(High::Address),
+                    };
+                }
+                dw::DW_AT_ranges => {
+                    entry.ranges = self.dwarf.attr_ranges_offset(&unit.unit, value)?;
+                }
+                dw::DW_AT_entry_pc => {
+                    entry.pc = match value {
+                        AttributeValue::Udata(_) => None,
+                        value => self.dwarf.attr_address(&unit.unit, value)?,
+                    };
+                }
+                dw::DW_AT_abstract_origin => entry.origin = unit.target(&value),
+                dw::DW_AT_call_file => entry.call_file = file_index(&value),
+                dw::DW_AT_call_line => entry.call_line = number(&value),
+                dw::DW_AT_call_column => entry.call_column = number(&value),
+                _ => {}
+            }
+        }
+        entry.pc = entry.low.or(entry.pc);
+        Ok(entry)
+    }
+
+    /// Appends the ranges of an entry that have code, in its order.
+    pub(super) fn read_ranges(
+        &self,
+        context: &Context<'a>,
+        unit: &Rc<OpenUnit<'a, E>>,
+        entry: &Entry,
+        into: &mut Vec<(u64, u64)>,
+    ) -> Result<(), UnitError> {
+        if let Some(offset) = entry.ranges {
+            let mut ranges = self.dwarf.ranges(&unit.unit, offset)?;
+            while let Some(range) = ranges.next()? {
+                context.budget.spend(1)?;
+                into.extend(context.code.live(range.begin, range.end));
+            }
+        } else if let Some(low) = entry.low {
+            let high = match entry.high {
+                Some(High::Address(high)) => high,
+                Some(High::Size(size)) => low.saturating_add(size),
+                None => return Ok(()),
+            };
+            into.extend(context.code.live(low, high));
+        }
+        Ok(())
+    }
+}
+
+fn number<R: gimli::Reader>(value: &AttributeValue<R>) -> u32 {
+    let value = value.udata_value().unwrap_or(0);
+    u32::try_from(value).unwrap_or(0)
+}

@@ -1,0 +1,393 @@
+//! The functions of one unit and the calls inlined into them, by a flat walk over its entries.
+//!
+//! A function whose ranges have names of their own in the symbol table (`work`, `work.cold`)
+//! gets a root for each name.
+
+use std::rc::Rc;
+
+use gimli::{Endianity, constants as dw};
+use rustc_hash::FxHashMap;
+
+use super::entries::Entry;
+use super::language::mangles;
+use super::lines::Lines;
+use super::names::Named;
+use super::unit::{OpenUnit, Units};
+use super::{Context, UnitError};
+use crate::convert::{Draft, Symbols};
+use crate::model::{CallNode, NONE};
+
+/// Depth of entries: deeper ones are made to break parsers.
+const ENTRY_DEPTH_MAX: isize = 4096;
+
+/// Inlined calls within each other; deeper ones belong to the last that fits.
+const INLINE_DEPTH_MAX: u32 = 512;
+
+/// Everything found so far, and the memory that each unit reuses.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) draft: Draft,
+    pub(super) ranges: Vec<FunctionRange>,
+    pub(super) intervals: Vec<Interval>,
+    pub(super) lines: Lines,
+    inlined: FxHashMap<CallKey, u32>,
+    open: Vec<Open>,
+    scratch: Vec<(u64, u64)>,
+    functions: u32,
+}
+
+/// One range of one function of the unit.
+#[derive(Clone, Copy)]
+pub(super) struct FunctionRange {
+    /// Number of the function within the unit.
+    pub(super) function: u32,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// The root node for this range.
+    pub(super) root: u32,
+    /// The root that inlined calls were attached to.
+    pub(super) first_root: u32,
+}
+
+/// One range of one inlined call of the unit.
+#[derive(Clone, Copy)]
+pub(super) struct Interval {
+    pub(super) function: u32,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Position in the walk; where two overlap, the later is the inner one.
+    pub(super) order: u32,
+    pub(super) node: u32,
+}
+
+/// What makes an inlined call the same as another one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CallKey {
+    function: u32,
+    parent: u32,
+    file: u32,
+    line: u32,
+    column: u32,
+}
+
+/// An entry whose children are being read.
+#[derive(Clone, Copy)]
+struct Open {
+    depth: isize,
+    /// Number of the function within the unit; `NONE` for one without code.
+    function: u32,
+    node: u32,
+    inline_depth: u32,
+}
+
+/// Lengths to go back to when a unit is damaged.
+pub(super) struct Mark {
+    rows: usize,
+    pieces: usize,
+    orphans: usize,
+    nodes: usize,
+}
+
+/// What else there is to say of a unit that was read.
+pub(super) struct UnitOutcome {
+    pub(super) failed_lines: bool,
+    pub(super) without_dwo: bool,
+}
+
+impl Found {
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            rows: self.draft.rows.len(),
+            pieces: self.draft.pieces.len(),
+            orphans: self.draft.orphans.len(),
+            nodes: self.draft.nodes.len(),
+        }
+    }
+
+    pub(super) fn rewind(&mut self, mark: &Mark) {
+        self.draft.rows.truncate(mark.rows);
+        self.draft.pieces.truncate(mark.pieces);
+        self.draft.orphans.truncate(mark.orphans);
+        self.draft.nodes.truncate(mark.nodes);
+    }
+
+    fn clear_unit(&mut self) {
+        self.ranges.clear();
+        self.intervals.clear();
+        self.inlined.clear();
+        self.open.clear();
+        self.functions = 0;
+    }
+
+    pub(super) fn push_node(
+        &mut self,
+        context: &Context<'_>,
+        node: CallNode,
+    ) -> Result<u32, UnitError> {
+        let index = self.draft.nodes.len();
+        context.budget.nodes(index.saturating_add(1))?;
+        self.draft.nodes.push(node);
+        Ok(u32::try_from(index).unwrap_or(NONE))
+    }
+}
+
+/// Reads one unit.
+pub(super) fn walk_unit<'a, E: Endianity>(
+    context: &Context<'a>,
+    units: &mut Units<'a, E>,
+    number: usize,
+    found: &mut Found,
+) -> Result<UnitOutcome, UnitError> {
+    let unit = units.unit(number)?;
+    found.clear_unit();
+    units.read_functions(context, &unit, found)?;
+    units.read_lines(context, &unit, &mut found.lines)?;
+    found.flatten(context)?;
+    Ok(UnitOutcome {
+        failed_lines: found.lines.failed,
+        without_dwo: unit.unit.dwo_name()?.is_some(),
+    })
+}
+
+impl<'a, E: Endianity> Units<'a, E> {
+    fn read_functions(
+        &mut self,
+        context: &Context<'a>,
+        unit: &Rc<OpenUnit<'a, E>>,
+        found: &mut Found,
+    ) -> Result<(), UnitError> {
+        let mut entries = unit.unit.entries_raw(None)?;
+        while !entries.is_empty() {
+            let offset = entries.next_offset();
+            let depth = entries.next_depth();
+            let Some(abbreviation) = entries.read_abbreviation()? else {
+                continue;
+            };
+            context.budget.spend(1)?;
+            if depth > ENTRY_DEPTH_MAX {
+                return Err(UnitError::Damaged);
+            }
+            while found.open.last().is_some_and(|open| open.depth >= depth) {
+                found.open.pop();
+            }
+            let attributes = abbreviation.attributes();
+            let inside = found
+                .open
+                .last()
+                .copied()
+                .filter(|open| open.function != NONE);
+            match (abbreviation.tag(), inside) {
+                (dw::DW_TAG_subprogram, _) => {
+                    let entry = self.read_entry(unit, &mut entries, attributes)?;
+                    let own = unit.start.saturating_add(offset.0);
+                    let open = self.function(context, unit, &entry, own, found)?;
+                    found.open.push(Open { depth, ..open });
+                }
+                (dw::DW_TAG_inlined_subroutine, Some(parent)) => {
+                    let entry = self.read_entry(unit, &mut entries, attributes)?;
+                    let open = self.inlined_call(context, unit, &entry, parent, found)?;
+                    found.open.push(Open { depth, ..open });
+                }
+                _ => entries.skip_attributes(attributes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn function(
+        &mut self,
+        context: &Context<'a>,
+        unit: &Rc<OpenUnit<'a, E>>,
+        entry: &Entry,
+        own: usize,
+        found: &mut Found,
+    ) -> Result<Open, UnitError> {
+        let mut ranges = std::mem::take(&mut found.scratch);
+        ranges.clear();
+        self.read_ranges(context, unit, entry, &mut ranges)?;
+        let mut open = Open {
+            depth: 0,
+            function: NONE,
+            node: NONE,
+            inline_depth: 0,
+        };
+        if !ranges.is_empty() {
+            let named = self.named(context, unit, own)?;
+            open.function = found.functions;
+            found.functions = found.functions.saturating_add(1);
+            open.node = self.roots(context, &named, entry, &ranges, found)?;
+        }
+        found.scratch = ranges;
+        Ok(open)
+    }
+
+    /// Makes a root for each name of the ranges; the first one made.
+    fn roots(
+        &mut self,
+        context: &Context<'a>,
+        named: &Named<'a>,
+        entry: &Entry,
+        ranges: &[(u64, u64)],
+        found: &mut Found,
+    ) -> Result<u32, UnitError> {
+        let number = found.functions.saturating_sub(1);
+        let base = base_name(context.symbols, named, entry.pc, ranges);
+        let mut roots: Vec<(&'a [u8], u32)> = Vec::new();
+        for &(start, end) in ranges {
+            context.budget.spend(1)?;
+            let name = clone_name(context.symbols, base, start);
+            let known = roots.iter().find(|(other, _)| *other == name);
+            let root = if let Some(&(_, root)) = known {
+                root
+            } else {
+                let function = self.functions.intern(named.key(name), context)?;
+                let node = CallNode {
+                    function,
+                    parent: NONE,
+                    call_file: NONE,
+                    call_line: 0,
+                    call_column: 0,
+                    entry: start,
+                    size_bytes: 0,
+                };
+                let root = found.push_node(context, node)?;
+                roots.push((name, root));
+                root
+            };
+            let inside = entry.pc.filter(|pc| (start..end).contains(pc));
+            if let Some(node) = found.draft.nodes.get_mut(index(root)) {
+                node.size_bytes = node.size_bytes.saturating_add(end - start);
+                node.entry = inside.unwrap_or(node.entry);
+            }
+            let first_root = roots.first().map_or(root, |&(_, first)| first);
+            found.ranges.push(FunctionRange {
+                function: number,
+                start,
+                end,
+                root,
+                first_root,
+            });
+        }
+        Ok(roots.first().map_or(NONE, |&(_, root)| root))
+    }
+
+    fn inlined_call(
+        &mut self,
+        context: &Context<'a>,
+        unit: &Rc<OpenUnit<'a, E>>,
+        entry: &Entry,
+        parent: Open,
+        found: &mut Found,
+    ) -> Result<Open, UnitError> {
+        let Some(origin) = entry
+            .origin
+            .filter(|_| parent.inline_depth < INLINE_DEPTH_MAX)
+        else {
+            return Ok(parent);
+        };
+        let named = self.named(context, unit, origin)?;
+        let function = self.functions.intern(named.key(named.best()), context)?;
+        let file = match entry.call_file {
+            Some(index) => self.files.of(&self.dwarf, unit, index, context.budget)?,
+            None => NONE,
+        };
+        let key = CallKey {
+            function,
+            parent: parent.node,
+            file,
+            line: entry.call_line,
+            column: entry.call_column,
+        };
+        let node = if let Some(&node) = found.inlined.get(&key) {
+            node
+        } else {
+            let node = CallNode {
+                function,
+                parent: parent.node,
+                call_file: file,
+                call_line: entry.call_line,
+                call_column: entry.call_column,
+                entry: 0,
+                size_bytes: 0,
+            };
+            let node = found.push_node(context, node)?;
+            found.inlined.insert(key, node);
+            node
+        };
+        let mut ranges = std::mem::take(&mut found.scratch);
+        ranges.clear();
+        self.read_ranges(context, unit, entry, &mut ranges)?;
+        for &(start, end) in &ranges {
+            let order = u32::try_from(found.intervals.len()).unwrap_or(NONE);
+            found.intervals.push(Interval {
+                function: parent.function,
+                start,
+                end,
+                order,
+                node,
+            });
+        }
+        found.scratch = ranges;
+        Ok(Open {
+            node,
+            inline_depth: parent.inline_depth.saturating_add(1),
+            ..parent
+        })
+    }
+}
+
+/// The name of a function without the suffix of any clone.
+///
+/// C++ and Rust functions without linkage name (clones of link-time optimisation, for instance)
+/// have the mangled name of the symbol at their entry, if that has the plain name in it.
+fn base_name<'a>(
+    symbols: &Symbols<'a>,
+    named: &Named<'a>,
+    entry: Option<u64>,
+    ranges: &[(u64, u64)],
+) -> &'a [u8] {
+    let own = named.best();
+    let wants_symbol = own.is_empty() || (named.linkage_name.is_none() && mangles(named.language));
+    let first = ranges.first().map(|&(start, _)| start);
+    let Some(entry) = entry.or(first).filter(|_| wants_symbol) else {
+        return own;
+    };
+    let fits = |symbol: &[u8]| {
+        let is_mangled = [&b"_Z"[..], b"_R", b"_D"]
+            .iter()
+            .any(|m| symbol.starts_with(m));
+        own.is_empty() || (is_mangled && symbol.windows(own.len()).any(|part| part == own))
+    };
+    let symbol = symbols.at(entry).iter().find(|symbol| fits(symbol.name));
+    symbol.map_or(own, |symbol| {
+        let dot = symbol
+            .name
+            .iter()
+            .position(|&byte| byte == b'.')
+            .filter(|&dot| dot > 0);
+        dot.and_then(|dot| symbol.name.get(..dot))
+            .unwrap_or(symbol.name)
+    })
+}
+
+/// The name of the range that starts at `start`: with the suffix of its clone, if its symbol has
+/// one (`.cold`, `.part.0`, `.constprop.0`, `.llvm.123`).
+fn clone_name<'a>(symbols: &Symbols<'a>, base: &'a [u8], start: u64) -> &'a [u8] {
+    let here = symbols.at(start);
+    if base.is_empty() || here.iter().any(|symbol| symbol.name == base) {
+        return base;
+    }
+    let is_clone = |name: &&[u8]| {
+        name.strip_prefix(base)
+            .is_some_and(|rest| rest.starts_with(b"."))
+    };
+    let clones = here.iter().map(|symbol| symbol.name).filter(is_clone);
+    clones
+        .min_by_key(|name| (name.len(), *name))
+        .unwrap_or(base)
+}
+
+/// An index that is held as `u32`.
+pub(super) fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,177 @@
+//! Which function an entry is: the name and declaration that it, or its origin, has.
+//!
+//! An inlined call or a concrete function refers to its abstract origin, that to its
+//! specification, perhaps in another unit. The first name on that way counts, the linkage name
+//! before the plain one.
+
+use std::rc::Rc;
+
+use gimli::{AttributeValue, Endianity, constants as dw};
+use rustc_hash::FxHashMap;
+
+use super::unit::{OpenUnit, Units};
+use super::{Context, UnitError};
+use crate::convert::{ConvertError, FunctionKey};
+use crate::model::{Language, NONE, Provenance};
+
+/// Origins and specifications that are followed: real ones have three, a cycle has no end.
+const HOPS_MAX: usize = 16;
+
+/// Bytes of a name that are kept.
+const NAME_BYTES_MAX: usize = 16 << 10;
+
+/// All functions, each once, and which entry is which.
+#[derive(Default)]
+pub(super) struct Functions<'a> {
+    keys: Vec<FunctionKey<'a>>,
+    known: FxHashMap<FunctionKey<'a>, u32>,
+    /// By offset of the entry in `.debug_info`.
+    by_entry: FxHashMap<usize, Named<'a>>,
+}
+
+/// What an entry says of its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Named<'a> {
+    pub(super) linkage_name: Option<&'a [u8]>,
+    pub(super) name: Option<&'a [u8]>,
+    pub(super) declaration_file: u32,
+    pub(super) declaration_line: u32,
+    pub(super) language: Language,
+}
+
+impl<'a> Named<'a> {
+    /// The linkage name, else the plain one; empty when there is none.
+    pub(super) fn best(&self) -> &'a [u8] {
+        let name = self.linkage_name.or(self.name).unwrap_or_default();
+        name.get(..NAME_BYTES_MAX).unwrap_or(name)
+    }
+
+    /// The function of that name.
+    pub(super) fn key(&self, name: &'a [u8]) -> FunctionKey<'a> {
+        FunctionKey {
+            name,
+            declaration_file: self.declaration_file,
+            declaration_line: self.declaration_line,
+            language: self.language,
+            provenance: Provenance::Dwarf,
+        }
+    }
+}
+
+impl<'a> Functions<'a> {
+    /// The index of a function.
+    pub(super) fn intern(
+        &mut self,
+        key: FunctionKey<'a>,
+        context: &Context<'a>,
+    ) -> Result<u32, ConvertError> {
+        if let Some(&index) = self.known.get(&key) {
+            return Ok(index);
+        }
+        context
+            .budget
+            .functions(self.keys.len().saturating_add(1))?;
+        let index = u32::try_from(self.keys.len()).unwrap_or(NONE);
+        self.keys.push(key);
+        self.known.insert(key, index);
+        Ok(index)
+    }
+
+    pub(super) fn into_keys(self) -> Vec<FunctionKey<'a>> {
+        self.keys
+    }
+}
+
+impl<'a, E: Endianity> Units<'a, E> {
+    /// What the entry at an offset of `.debug_info` says of its function.
+    pub(super) fn named(
+        &mut self,
+        context: &Context<'a>,
+        current: &Rc<OpenUnit<'a, E>>,
+        entry: usize,
+    ) -> Result<Named<'a>, UnitError> {
+        if let Some(named) = self.functions.by_entry.get(&entry) {
+            return Ok(*named);
+        }
+        let mut named = Named {
+            linkage_name: None,
+            name: None,
+            declaration_file: NONE,
+            declaration_line: 0,
+            language: current.language,
+        };
+        let mut next = Some(entry);
+        for _ in 0..HOPS_MAX {
+            let Some(offset) = next else { break };
+            context.budget.spend(1)?;
+            let unit = self.unit_of(current, offset)?;
+            next = self.read_name(context, &unit, offset, &mut named)?;
+            if named.linkage_name.is_some() && named.declaration_line != 0 {
+                break;
+            }
+        }
+        self.functions.by_entry.insert(entry, named);
+        Ok(named)
+    }
+
+    /// Adds what one entry says; the entry that it refers to.
+    fn read_name(
+        &mut self,
+        context: &Context<'a>,
+        unit: &Rc<OpenUnit<'a, E>>,
+        offset: usize,
+        named: &mut Named<'a>,
+    ) -> Result<Option<usize>, UnitError> {
+        let at = unit.entry_at(offset).ok_or(UnitError::Damaged)?;
+        let mut entries = unit.unit.entries_raw(Some(at))?;
+        let Some(abbreviation) = entries.read_abbreviation()? else {
+            return Ok(None);
+        };
+        let (mut next, mut file, mut line) = (None, None, None);
+        for specification in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*specification)?;
+            let value = attribute.value();
+            match attribute.name() {
+                dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
+                    self.read_text(unit, value, &mut named.linkage_name);
+                }
+                dw::DW_AT_name => self.read_text(unit, value, &mut named.name),
+                dw::DW_AT_decl_file => file = file_index(&value),
+                dw::DW_AT_decl_line => line = value.udata_value(),
+                dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
+                    next = unit.target(&value);
+                }
+                _ => {}
+            }
+        }
+        if let (Some(file), NONE) = (file, named.declaration_file) {
+            named.declaration_file = self.files.of(&self.dwarf, unit, file, context.budget)?;
+        }
+        if let (Some(line), 0) = (line, named.declaration_line) {
+            named.declaration_line = u32::try_from(line).unwrap_or(0);
+        }
+        Ok(next)
+    }
+
+    fn read_text(
+        &self,
+        unit: &Rc<OpenUnit<'a, E>>,
+        value: AttributeValue<super::Reader<'a, E>>,
+        into: &mut Option<&'a [u8]>,
+    ) {
+        if into.is_none() {
+            let text = self.dwarf.attr_string(&unit.unit, value).ok();
+            *into = text
+                .map(|text| text.slice())
+                .filter(|text| !text.is_empty());
+        }
+    }
+}
+
+/// The file index in an attribute, whatever its form.
+pub(super) fn file_index<R: gimli::Reader>(value: &AttributeValue<R>) -> Option<u64> {
+    match value {
+        AttributeValue::FileIndex(index) => Some(*index),
+        other => other.udata_value(),
+    }
+}
