@@ -6,20 +6,21 @@
 
 mod classify;
 mod difference;
+mod error;
 mod file;
 mod format;
 mod links;
 mod summary;
+mod symbol_table;
 
 pub use classify::{ElfRole, SplitDwarf};
 pub use difference::{CodeDifference, difference};
-pub use file::{
-    ElfClass, ElfError, ElfFile, ElfHeader, ElfSection, ElfSegment, ElfSymbol, SECTIONS_MAX,
-    SEGMENTS_MAX,
-};
+pub use error::ElfError;
+pub use file::{ElfClass, ElfFile, ElfHeader, ElfSection, ElfSegment, SECTIONS_MAX, SEGMENTS_MAX};
 pub use format::{FileFormat, what_is_it};
 pub use links::{DebugLink, Supplement};
 pub use summary::{AllocatedSection, ElfSummary, TextHash};
+pub use symbol_table::ElfSymbol;
 
 pub(crate) use summary::load_segments;
 

@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use unhex_build_id::{BuildId, ElfIdentities, GoBuildId};
 
 use super::classify::{ElfRole, SplitDwarf, quality_estimate};
-use super::file::{ElfClass, ElfError, ElfFile};
+use super::error::ElfError;
+use super::file::{ElfClass, ElfFile};
 use super::links::{DebugLink, DebugSup, Supplement};
 use crate::quality::Quality;
 use crate::segments::{LoadSegment, LoadSegments};
