@@ -4,8 +4,10 @@
 //! every distinct name and path is decoded once, at the end. The answer is one table each of
 //! frames, functions and files, and one string, so nothing is allocated for a frame.
 
+mod chains;
 mod sweep;
 mod tables;
+mod work;
 
 use std::ops::Deref;
 
@@ -30,7 +32,7 @@ pub struct ResolveOptions {
 /// The memory and the answer of a batch: kept from one request to the next, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    work: sweep::Work,
+    work: work::Work,
     frames: Vec<BatchFrame>,
     spans: Vec<Span>,
     functions: Vec<FunctionEntry>,
