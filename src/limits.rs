@@ -286,6 +286,13 @@ limits! {
     header_bytes_max: Bytes = 64 << 10, "UNHEX_HEADER_BYTES_MAX";
     /// Largest JSON body outside `/symbolize`.
     json_body_bytes_max: Bytes = 1 << 20, "UNHEX_JSON_BODY_BYTES_MAX";
+    /// How long a debuginfod client waits for the first byte at most: it gives up at 90 s itself,
+    /// and waits gladly until then.
+    debuginfod_wait_seconds_max: Seconds = 80, "UNHEX_DEBUGINFOD_WAIT_SECONDS_MAX";
+    /// How long one `/metadata` query may search; the reference server takes 5 s too.
+    metadata_seconds_max: Seconds = 5, "UNHEX_METADATA_SECONDS_MAX";
+    /// Results of one `/metadata` query: a whole distribution's `/usr/bin` fits.
+    metadata_results_max: Count = 10_000, "UNHEX_METADATA_RESULTS_MAX";
     /// Free space below which `/readyz` says no: one large upload and its conversion still fit.
     free_disk_bytes_min: Bytes = 1 << 30, "UNHEX_FREE_DISK_BYTES_MIN";
 }

@@ -7,7 +7,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Method, Uri};
-use unhex_build_id::{BuildId, Identity};
+use tokio::time::error::Elapsed;
 
 use super::build_path::{self, ArtifactQuestion, Wanted};
 use super::download::Download;
@@ -55,7 +55,9 @@ pub(super) async fn get_artifact(
         let found = find(&app, &question?).await?;
         found.answer(&method, &headers).await
     };
-    let (result, response) = match answered.await {
+    let wait = app.config.limits.debuginfod_wait_seconds_max;
+    let answered = tokio::time::timeout(wait, answered).await;
+    let (result, response) = match answered.unwrap_or_else(|elapsed| Err(too_slow(elapsed))) {
         Ok(response) => (DebuginfodResult::Found, response),
         Err(error) => (result_of(&error), error.into_text_response()),
     };
@@ -98,6 +100,11 @@ pub(super) fn get_source() {}
 #[expect(dead_code, reason = "described apart, answered by get_artifact")]
 pub(super) fn get_section() {}
 
+fn too_slow(elapsed: Elapsed) -> ApiError {
+    let detail = "the store did not answer in time; ask again later";
+    ApiError::new(ApiErrorKind::Unavailable, detail).with_source(elapsed)
+}
+
 fn result_of(error: &ApiError) -> DebuginfodResult {
     match error.kind() {
         ApiErrorKind::NotFound => DebuginfodResult::Absent,
@@ -109,7 +116,8 @@ fn result_of(error: &ApiError) -> DebuginfodResult {
 /// What the question asks for, if the store has it.
 async fn find(app: &App, question: &ArtifactQuestion) -> Result<Download, ApiError> {
     let absent = || ApiError::not_found("not found");
-    let id = gnu_id(app, &question.identity).await?.ok_or_else(absent)?;
+    let id = app.artifacts.resolve(&question.identity).await?;
+    let id = id.ok_or_else(absent)?;
     let artifacts = &app.artifacts;
     let found = match &question.wanted {
         Wanted::Debuginfo => artifacts
@@ -124,13 +132,4 @@ async fn find(app: &App, question: &ArtifactQuestion) -> Result<Download, ApiErr
         Wanted::Source(path) => artifacts.source(&id, path).await?.map(Download::source),
     };
     found.ok_or_else(absent)
-}
-
-/// The build ID that an identity leads to.
-#[expect(clippy::unused_async, reason = "aliases are read from the store")]
-async fn gnu_id(_app: &App, identity: &Identity) -> Result<Option<BuildId>, ApiError> {
-    match identity {
-        Identity::Gnu(id) => Ok(Some(id.clone())),
-        _ => Ok(None),
-    }
 }

@@ -96,7 +96,7 @@ impl Download {
         method: &Method,
         headers: &HeaderMap,
     ) -> Result<Response, ApiError> {
-        check_size(&self, headers)?;
+        check_size(self.size_bytes, headers)?;
         let size_bytes = self.size_bytes;
         let validators = Validators {
             etag: &self.etag,
@@ -187,13 +187,13 @@ fn unsatisfiable(size_bytes: u64) -> Result<ApiError, ApiError> {
 
 /// Refuses what is larger than the client's limit. As in the reference server, a limit that is no
 /// positive number is none.
-fn check_size(found: &Download, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn check_size(size_bytes: u64, headers: &HeaderMap) -> Result<(), ApiError> {
     let asked = headers
         .get(X_DEBUGINFOD_MAXSIZE)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.trim().parse::<u64>().ok());
     match asked {
-        Some(most @ 1..) if found.size_bytes > most => Err(ApiError::new(
+        Some(most @ 1..) if size_bytes > most => Err(ApiError::new(
             ApiErrorKind::LargerThanAsked,
             format!("File too large, max size={most}"),
         )),

@@ -11,6 +11,8 @@ mod debuginfod;
 mod download;
 pub mod error;
 mod file_body;
+mod glob;
+mod metadata;
 pub mod openapi;
 mod operation;
 mod panic;
@@ -48,6 +50,7 @@ fn routes(_app: &App) -> Router<App> {
             "/buildid/{*path}",
             open("buildid", get(debuginfod::get_artifact)),
         )
+        .route("/metadata", open("metadata", get(metadata::get_metadata)))
         .route("/openapi.yaml", open("openapi", get(openapi::get_openapi)))
         .fallback(unmatched)
         .method_not_allowed_fallback(method_not_allowed)

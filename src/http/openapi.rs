@@ -8,7 +8,7 @@ use http::header;
 use utoipa::OpenApi;
 
 use super::error::{ApiError, Problem};
-use super::{debuginfod, operation};
+use super::{debuginfod, metadata, operation};
 
 /// The description of the whole interface.
 #[derive(Debug, OpenApi)]
@@ -28,6 +28,7 @@ use super::{debuginfod, operation};
         debuginfod::get_artifact,
         debuginfod::get_source,
         debuginfod::get_section,
+        metadata::get_metadata,
     ),
     tags(
         (name = "debuginfod", description = "What gdb, perf, elfutils, valgrind and LLVM ask"),

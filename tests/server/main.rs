@@ -15,6 +15,11 @@
 
 mod debuginfod;
 mod documents;
+mod download;
+mod interrupted;
+mod metadata;
 mod operation;
+mod parts;
 mod server;
 mod serving;
+mod stored;

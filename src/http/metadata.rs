@@ -1,0 +1,154 @@
+//! Which builds have a file of a name: elfutils' metadata query, over the names that uploaders gave.
+//!
+//! It reads the state of every build, page by page, so it is bounded in time and in results and
+//! says `complete: false` when it stopped before the end; the client then knows that more may exist.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, Uri};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use tokio::time::Instant;
+use unhex_build_id::BuildId;
+
+use super::download::check_size;
+use super::error::ApiError;
+use super::glob;
+use crate::app::App;
+use crate::artifacts::{ArtifactKind, state};
+
+/// Builds that are read at once.
+const PAGE: usize = 500;
+/// The longest name or pattern: `PATH_MAX` of Linux.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// What a query asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Query {
+    /// Exactly this name.
+    File(String),
+    /// Names that match this pattern.
+    Glob(String),
+}
+
+/// The answer, in the shape that elfutils 0.192 gave it.
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
+pub(super) struct Metadata {
+    /// One entry for each type of artifact of each file.
+    results: Vec<MetadataResult>,
+    /// Whether these are all.
+    complete: bool,
+}
+
+/// One artifact whose file name was asked for.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct MetadataResult {
+    /// `debuginfo` or `executable`.
+    r#type: &'static str,
+    /// The build ID, in lower-case hex.
+    buildid: String,
+    /// The file name that its uploader gave.
+    file: String,
+}
+
+/// Which builds have a file of this name.
+#[utoipa::path(
+    get,
+    path = "/metadata",
+    tag = "debuginfod",
+    params(
+        ("key" = String, Query, description = "`file` (exact) or `glob` (`*`, `?`, `[...]`, none matches `/`)"),
+        ("value" = String, Query, description = "The name or the pattern, percent-encoded; `+` is a plus"),
+    ),
+    responses(
+        (status = 200, description = "What was found", body = Metadata),
+        (status = 400, description = "No such key, or no value", content_type = "text/plain"),
+        (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
+    )
+)]
+pub(super) async fn get_metadata(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
+    let answered = async {
+        let found = search(&app, &query(&uri)?).await?;
+        let response = Json(found).into_response();
+        let size = http_body::Body::size_hint(response.body()).lower();
+        check_size(size, &headers)?;
+        Ok(response)
+    };
+    answered.await.unwrap_or_else(ApiError::into_text_response)
+}
+
+fn query(uri: &Uri) -> Result<Query, ApiError> {
+    let key = parameter(uri, "key")?;
+    let value = parameter(uri, "value")?;
+    match (key.as_deref(), value) {
+        (_, Some(value)) if value.len() > VALUE_BYTES_MAX => Err(ApiError::bad_request(format!(
+            "the value has {} bytes, at most {VALUE_BYTES_MAX} are taken",
+            value.len()
+        ))),
+        (Some("file"), Some(value)) => Ok(Query::File(value)),
+        (Some("glob"), Some(value)) => Ok(Query::Glob(value)),
+        _ => Err(ApiError::bad_request(
+            "need /metadata?key=file&value=NAME or key=glob&value=PATTERN",
+        )),
+    }
+}
+
+/// The first parameter of a name, decoded.
+fn parameter(uri: &Uri, name: &str) -> Result<Option<String>, ApiError> {
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    let value = pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    match percent_decode_str(value).decode_utf8() {
+        Ok(text) => Ok(Some(text.into_owned())),
+        Err(_not_utf8) => Err(ApiError::bad_request(format!("{name} is not UTF-8"))),
+    }
+}
+
+async fn search(app: &App, query: &Query) -> Result<Metadata, ApiError> {
+    let limits = &app.config.limits;
+    let deadline = Instant::now() + limits.metadata_seconds_max;
+    let mut found = Metadata::default();
+    let mut after: Option<BuildId> = None;
+    loop {
+        let page = app.artifacts.list(after.as_ref(), PAGE);
+        let Ok(page) = tokio::time::timeout_at(deadline, page).await else {
+            return Ok(found);
+        };
+        let page = page?;
+        for (id, state) in &page {
+            found.results.extend(results(id, state, query));
+        }
+        if found.results.len() > limits.metadata_results_max {
+            found.results.truncate(limits.metadata_results_max);
+            return Ok(found);
+        }
+        match page.last() {
+            Some((last, _)) if page.len() >= PAGE => after = Some(last.clone()),
+            _ => break,
+        }
+    }
+    found.complete = true;
+    Ok(found)
+}
+
+/// What of one build the query asks for.
+fn results(id: &BuildId, state: &state::State, query: &Query) -> Vec<MetadataResult> {
+    [ArtifactKind::Executable, ArtifactKind::Debuginfo]
+        .into_iter()
+        .filter_map(|kind| {
+            let file = state.best(kind)?.body.provenance.file_name.as_deref()?;
+            let asked = match query {
+                Query::File(name) => name == file,
+                Query::Glob(pattern) => glob::matches(pattern, file),
+            };
+            asked.then(|| MetadataResult {
+                r#type: kind.as_str(),
+                buildid: id.to_string(),
+                file: file.to_owned(),
+            })
+        })
+        .collect()
+}
