@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use crate::artifacts::store::{LocalStore, StoreError};
 use crate::artifacts::{ArtifactLimits, Artifacts, ArtifactsParts, Clock};
 use crate::config::Config;
-use crate::conversion::{ConversionLimits, Converter};
+use crate::conversion::{ConversionLimits, Converter, MeteredConverter};
 use crate::metrics::Metrics;
 use crate::symbolize::Symbolizer;
 
@@ -60,10 +60,14 @@ impl App {
         let store = store
             .await
             .map_err(|error| OpenError::Cut(error.to_string()))??;
-        let converter = Converter::new(
-            config.converter_program.clone(),
-            ConversionLimits::from(&config.limits),
-        );
+        let metrics = Arc::new(Metrics::new());
+        let converter = MeteredConverter {
+            converter: Converter::new(
+                config.converter_program.clone(),
+                ConversionLimits::from(&config.limits),
+            ),
+            metrics: Arc::clone(&metrics),
+        };
         let artifacts = Artifacts::new(ArtifactsParts {
             store: Arc::new(store),
             converter: Arc::new(converter),
@@ -77,7 +81,7 @@ impl App {
             config: Arc::new(config),
             artifacts: Arc::new(artifacts),
             symbolizer: Arc::new(Symbolizer {}),
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             background,
         })
     }

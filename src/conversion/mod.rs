@@ -5,8 +5,11 @@
 //! [`outcome`] says what its end means, [`protocol`] is what the two say to each other.
 
 mod child;
+mod metered;
 mod outcome;
 pub mod protocol;
+
+pub use metered::MeteredConverter;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -113,9 +113,9 @@ metrics! {
     /// Conversions of debug files by outcome: converted, malformed, unsupported, `too_large`, timeout
     /// or unavailable (nothing is known of the file then).
     conversions: IntCounterVec = "unhex_conversions_total" ["outcome"];
-    /// Seconds that a conversion took, whatever came of it.
+    /// Seconds that a conversion took with its wait for memory, whatever came of it.
     conversion_seconds: HistogramVec = "unhex_conversion_duration_seconds" [];
-    /// Conversion children that run now.
+    /// Conversions that run now or wait for memory.
     conversions_running: IntGaugeVec = "unhex_conversions_running" [];
     /// Questions to a cache by its name and by result: hit or miss.
     cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];
