@@ -12,10 +12,6 @@ use crate::segments::LoadSegments;
 /// No function, no node, no file: the value of an index field that refers to nothing.
 pub const NONE: u32 = u32::MAX;
 
-/// The version of the converter, written into every index: raised whenever the front ends or the
-/// writer would make another index of the same files, so that old ones are made anew on demand.
-pub const CONVERTER_VERSION: u32 = 1;
-
 /// Everything that goes into one symbol index.
 #[derive(Clone, Debug, Default)]
 pub struct Model {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{AUTHORIZATION, HeaderMap};
+use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,6 +80,7 @@ impl Client {
         let base = base_url(&options.server)?;
         let mut builder = reqwest::Client::builder()
             .user_agent(options.user_agent)
+            .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(options.connect_timeout);
         if is_loopback(&base) {
             builder = builder.no_proxy();
@@ -237,6 +238,10 @@ impl Client {
         if answer.status().is_success() {
             return Ok(answer);
         }
+        let location = answer.headers().get(LOCATION);
+        let location = location
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned);
         let (status, problem) = problem(answer).await;
         Err(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ClientError::Unauthorized {
@@ -249,7 +254,10 @@ impl Client {
                     problem,
                 }
             }
-            status => self.answer_error(&format!("status {status}")),
+            status => {
+                let to = location.map(|to| format!(" to {to}; give that address"));
+                self.answer_error(&format!("status {status}{}", to.unwrap_or_default()))
+            }
         })
     }
 

@@ -31,9 +31,6 @@ use crate::dwarf;
 use crate::elf::{ElfFile, Supplement, is_executable, load_segments};
 use crate::model::{Model, ModelHeader};
 
-/// The version of what [`convert`] makes of a file; a new one makes old indexes stale.
-pub const CONVERTER_VERSION: u32 = 1;
-
 /// The files that one model is made from, each whole and in memory (or mapped).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConvertSources<'data> {

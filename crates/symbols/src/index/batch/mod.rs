@@ -4,8 +4,10 @@
 //! every distinct name and path is decoded once, at the end. The answer is one table each of
 //! frames, functions and files, and one string, so nothing is allocated for a frame.
 
+mod chains;
 mod sweep;
 mod tables;
+mod work;
 
 use std::ops::Deref;
 
@@ -30,7 +32,7 @@ pub struct ResolveOptions {
 /// The memory and the answer of a batch: kept from one request to the next, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    work: sweep::Work,
+    work: work::Work,
     frames: Vec<BatchFrame>,
     spans: Vec<Span>,
     functions: Vec<FunctionEntry>,
@@ -125,17 +127,22 @@ impl Batch {
             .unwrap_or_default()
     }
 
-    /// How many distinct functions the frames name.
-    pub fn functions_len(&self) -> usize {
-        self.functions.len()
+    /// The functions of the answer; [`BatchFrame::function`] counts through them.
+    pub fn functions(&self) -> impl ExactSizeIterator<Item = FunctionRecord<'_>> {
+        self.functions.iter().map(|entry| self.record_of(entry))
     }
 
     /// A function of the answer, by [`BatchFrame::function`].
     #[inline]
     pub fn function(&self, function: u32) -> Option<FunctionRecord<'_>> {
         let entry = self.functions.get(function as usize)?;
+        Some(self.record_of(entry))
+    }
+
+    #[inline]
+    fn record_of(&self, entry: &FunctionEntry) -> FunctionRecord<'_> {
         let names = &entry.names;
-        Some(FunctionRecord {
+        FunctionRecord {
             linkage_name: self.str_at(names.linkage),
             full_name: self.str_at(names.full),
             short_name: self.str_at(names.short),
@@ -143,12 +150,12 @@ impl Batch {
             declaration_line: names.declaration_line,
             language: names.language,
             provenance: names.provenance,
-        })
+        }
     }
 
-    /// How many distinct source files the frames name.
-    pub fn files_len(&self) -> usize {
-        self.files.len()
+    /// The paths of the answer; [`BatchFrame::file`] counts through them.
+    pub fn paths(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.files.iter().map(|entry| self.str_at(entry.path))
     }
 
     /// A path of the answer, by [`BatchFrame::file`]; `None` for [`NONE`].

@@ -4,14 +4,13 @@ use proptest::prelude::*;
 use unhex_build_id::BuildId;
 
 use super::models::{PlainFrame, addresses, model, path_of, plain_frames};
+use crate::CONVERTER_VERSION;
 use crate::address::LinkAddress;
 use crate::index::{
     Batch, Facts, NAME_BYTES_MAX, NameBuffer, NameSet, ResolveOptions, SymbolIndex, WriteError,
     write,
 };
-use crate::model::{
-    CONVERTER_VERSION, CallNode, Function, Model, ModelHeader, NONE, Row, SourcePath,
-};
+use crate::model::{CallNode, Function, Model, ModelHeader, NONE, Row, SourcePath};
 use crate::quality::Quality;
 use crate::segments::{LoadSegment, LoadSegments};
 
@@ -100,7 +99,7 @@ proptest! {
             let mut batch = Batch::default();
             index.resolve(&linked, ResolveOptions { names }, &mut batch).expect("a small batch");
             prop_assert_eq!(batch.frames(), all.frames());
-            for number in 0..u32::try_from(all.functions_len()).expect("few") {
+            for number in 0..u32::try_from(all.functions().len()).expect("few") {
                 let asked = batch.function(number).expect("a function");
                 let full = all.function(number).expect("a function");
                 let when = |set, name| if names == set { name } else { "" };

@@ -19,7 +19,8 @@ use super::facts::Facts;
 use super::layout::{
     ENTRY_BYTES, FORMAT_VERSION, FRONT_BYTES, MAGIC, SECTION_ALIGN_BYTES, Section, checksum,
 };
-use crate::model::{CONVERTER_VERSION, Model};
+use crate::CONVERTER_VERSION;
+use crate::model::Model;
 
 /// Lines and columns are cut here: their widths are five bits.
 const POSITION_MAX: u32 = (1 << 31) - 2;
