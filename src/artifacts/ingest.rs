@@ -247,36 +247,62 @@ impl Inner {
         }
     }
 
+    /// What is said of a file that is there already.
+    pub(super) fn unchanged(
+        &self,
+        id: &BuildId,
+        record: &ArtifactRecord,
+        state: &State,
+    ) -> Ingested {
+        self.outcome(
+            id,
+            record,
+            Change {
+                before: state,
+                after: state,
+            },
+        )
+    }
+
     /// Waits until the index of the best files is there, it failed, or [`INDEX_WAIT`] has passed.
     async fn wait_for_index(self: &Arc<Self>, ingested: &mut Ingested) -> Result<(), IngestError> {
         let deadline = Instant::now() + INDEX_WAIT;
-        let id = ingested.build_id.clone();
-        let version = self.indexing.version();
-        loop {
-            let state = self.catalog.state(&id).await?;
-            ingested.quality = state.quality(version);
-            match state.index(version) {
-                IndexStanding::NoSources => ingested.index = IndexProgress::NoSources,
-                IndexStanding::Failed(failure) => {
-                    ingested.index = IndexProgress::Failed;
-                    ingested.add_detail(&failure.detail);
+        while self.look_at_index(ingested).await? == IndexProgress::Converting {
+            let landing = self.begin_conversion(&ingested.build_id);
+            match timeout_at(deadline, landing).await {
+                Ok(Some(Ok(()))) if Instant::now() < deadline => {}
+                Ok(Some(Err(error))) => {
+                    ingested.add_detail(&error.to_string());
+                    break;
                 }
-                IndexStanding::Ready(index) => {
-                    ingested.index = IndexProgress::Ready;
-                    ingested.functions = index.body.functions;
-                    ingested.lines = index.body.lines;
-                }
-                IndexStanding::Wanted { .. } => {
-                    let landing = self.begin_conversion(&id);
-                    match timeout_at(deadline, landing).await {
-                        Ok(Some(Ok(()))) if Instant::now() < deadline => continue,
-                        Ok(Some(Err(error))) => ingested.add_detail(&error.to_string()),
-                        Ok(_) | Err(_) => {}
-                    }
-                }
+                _ => break,
             }
-            return Ok(());
         }
+        Ok(())
+    }
+
+    /// Fills in how far the index is.
+    pub(super) async fn look_at_index(
+        &self,
+        ingested: &mut Ingested,
+    ) -> Result<IndexProgress, IngestError> {
+        let state = self.catalog.state(&ingested.build_id).await?;
+        let version = self.indexing.version();
+        ingested.quality = state.quality(version);
+        ingested.index = match state.index(version) {
+            IndexStanding::NoSources => IndexProgress::NoSources,
+            IndexStanding::Wanted { .. } => IndexProgress::Converting,
+            IndexStanding::Failed(failure) => {
+                ingested.add_detail(&failure.detail);
+                IndexProgress::Failed
+            }
+            IndexStanding::Ready(index) => {
+                ingested.functions = index.body.functions;
+                ingested.lines = index.body.lines;
+                IndexProgress::Ready
+            }
+        };
+        Ok(ingested.index)
     }
 }
 

@@ -20,6 +20,7 @@ mod layout;
 mod locate;
 mod located;
 mod mapped;
+mod offers;
 mod publish;
 mod receive;
 pub mod record;
@@ -39,12 +40,14 @@ pub use located::{
     Artifact, ArtifactKind, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
     Origin, ParseArtifactKindError, Section, Source,
 };
+pub use offers::Offer;
 pub use publish::PublishError;
 pub use receive::{ContentEncoding, Received, Receiver};
 pub use sources::{SourceLimits, SourcesError, canonical_source_path};
 pub use sweep::Swept;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -61,6 +64,12 @@ use crate::limits::Limits;
 
 /// Memory for the directories of source bundles that were read lately.
 const BUNDLES_BYTES_MAX: u64 = 64 << 20;
+
+/// How long an offer is remembered: uploads that take longer are published all the same.
+const OFFER_AGE_MAX: Duration = Duration::from_hours(1);
+
+/// Offers that are remembered; each takes some 300 bytes.
+const OFFERS_MAX: u64 = 100_000;
 
 /// The debug files of one object store, seen through its caches. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -111,6 +120,7 @@ struct Inner {
     catalog: Catalog,
     blobs: Blobs,
     bundles: moka::sync::Cache<ContentHash, Bundle>,
+    offers: moka::sync::Cache<UploadId, Offer>,
     indexing: Indexing,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -134,6 +144,10 @@ impl Artifacts {
                 bundles: moka::sync::Cache::builder()
                     .weigher(|_, bundle: &Bundle| bundle.weight_bytes())
                     .max_capacity(BUNDLES_BYTES_MAX)
+                    .build(),
+                offers: moka::sync::Cache::builder()
+                    .time_to_live(OFFER_AGE_MAX)
+                    .max_capacity(OFFERS_MAX)
                     .build(),
                 indexing: Indexing::new(converter, tasks.clone()),
                 store,
@@ -245,6 +259,26 @@ impl Artifacts {
         upload: Upload,
     ) -> Result<Ingested, IngestError> {
         self.inner.ingest(received, upload).await
+    }
+
+    /// What an offered file came to, if it is stored already.
+    ///
+    /// # Errors
+    /// If the answer is not known now.
+    pub async fn known(&self, offer: &Offer) -> Result<Option<Ingested>, IngestError> {
+        self.inner.known(offer).await
+    }
+
+    /// Remembers an offer for an hour, under an ID.
+    pub fn remember_offer(&self, offer: Offer) -> UploadId {
+        let upload_id = self.inner.clock.upload_id();
+        self.inner.offers.insert(upload_id, offer);
+        upload_id
+    }
+
+    /// The offer of that ID, if it is remembered.
+    pub fn offer(&self, upload_id: UploadId) -> Option<Offer> {
+        self.inner.offers.get(&upload_id)
     }
 
     /// The version of the converter that indexes are made by.

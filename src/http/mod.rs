@@ -5,6 +5,7 @@
 //! panics ([`panic`]), the write token where the table says `guarded` ([`auth`]), the handler.
 
 pub mod auth;
+mod build_ids;
 pub mod build_path;
 mod conditions;
 mod debuginfod;
@@ -12,6 +13,7 @@ mod download;
 pub mod error;
 mod file_body;
 mod glob;
+mod json_body;
 mod metadata;
 pub mod openapi;
 mod operation;
@@ -20,6 +22,8 @@ mod request_log;
 mod serving;
 mod socket;
 mod stall;
+mod uploads;
+mod wire;
 
 pub use serving::{ClientAddress, Server};
 
@@ -27,7 +31,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use http::header::{self, HeaderValue};
 use http::{Method, Uri};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -40,7 +44,7 @@ use crate::app::App;
 struct RouteName(&'static str);
 
 /// Every route. The first word of each is its name in metrics and logs.
-fn routes(_app: &App) -> Router<App> {
+fn routes(app: &App) -> Router<App> {
     Router::new()
         .route("/", open("root", get(operation::get_banner)))
         .route("/healthz", open("healthz", get(operation::get_healthz)))
@@ -48,7 +52,35 @@ fn routes(_app: &App) -> Router<App> {
         .route("/metrics", open("metrics", get(operation::get_metrics)))
         .route(
             "/buildid/{*path}",
-            open("buildid", get(debuginfod::get_artifact)),
+            open("buildid", get(debuginfod::get_artifact)).merge(guarded(
+                app,
+                "upload",
+                put(uploads::put_artifact),
+            )),
+        )
+        .route(
+            "/artifacts",
+            guarded(app, "artifacts", post(uploads::post_artifacts)),
+        )
+        .route(
+            "/uploads",
+            guarded(app, "uploads", post(uploads::post_uploads)),
+        )
+        .route(
+            "/uploads/{upload_id}/complete",
+            guarded(app, "upload_complete", post(uploads::post_upload_complete)),
+        )
+        .route(
+            "/build-ids",
+            open("build_ids", get(build_ids::get_build_ids)),
+        )
+        .route(
+            "/build-ids/{id}",
+            open("build_id", get(build_ids::get_build_id)).merge(guarded(
+                app,
+                "delete",
+                delete(build_ids::delete_build_id),
+            )),
         )
         .route("/metadata", open("metadata", get(metadata::get_metadata)))
         .route("/openapi.yaml", open("openapi", get(openapi::get_openapi)))
@@ -75,7 +107,6 @@ fn open(name: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
 }
 
 /// A route that writes: only with the write token, where one is configured.
-#[expect(dead_code, reason = "the routes that write follow")]
 fn guarded(app: &App, name: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
     let guard = from_fn_with_state(app.clone(), auth::require_write_token);
     open(name, methods.route_layer(guard))

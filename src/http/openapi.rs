@@ -8,7 +8,7 @@ use http::header;
 use utoipa::OpenApi;
 
 use super::error::{ApiError, Problem};
-use super::{debuginfod, metadata, operation};
+use super::{build_ids, debuginfod, metadata, operation, uploads};
 
 /// The description of the whole interface.
 #[derive(Debug, OpenApi)]
@@ -29,9 +29,18 @@ use super::{debuginfod, metadata, operation};
         debuginfod::get_source,
         debuginfod::get_section,
         metadata::get_metadata,
+        uploads::put_artifact,
+        uploads::post_artifacts,
+        uploads::post_uploads,
+        uploads::post_upload_complete,
+        build_ids::get_build_id,
+        build_ids::delete_build_id,
+        build_ids::get_build_ids,
     ),
     tags(
         (name = "debuginfod", description = "What gdb, perf, elfutils, valgrind and LLVM ask"),
+        (name = "uploads", description = "What CI sends"),
+        (name = "build-ids", description = "What is known, and why it is not better"),
         (name = "operation", description = "For those who run the server"),
     )
 )]

@@ -13,6 +13,8 @@
     reason = "a test binary exports nothing; pub says what the modules share"
 )]
 
+mod build_ids;
+mod calls;
 mod debuginfod;
 mod documents;
 mod download;
@@ -23,3 +25,5 @@ mod parts;
 mod server;
 mod serving;
 mod stored;
+mod uploads;
+mod uploads_refused;

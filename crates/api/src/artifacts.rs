@@ -179,3 +179,29 @@ pub struct StoredConflict {
     /// How it differs from the best one.
     pub difference: String,
 }
+
+/// `GET /build-ids`: one page of what is stored, in order of build ID.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BuildIdList {
+    /// The page.
+    pub build_ids: Vec<BuildIdEntry>,
+    /// What to ask for next as `after`; absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// One build ID in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BuildIdEntry {
+    /// The GNU build ID, in hex.
+    pub build_id: String,
+    /// The kinds of files that there are.
+    pub kinds: Vec<ArtifactKind>,
+    /// What its symbols are good for.
+    pub quality: Quality,
+    /// How far the symbol index is; absent when there is nothing to convert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<IndexState>,
+    /// Whether files of other code lie under it too.
+    pub conflict: bool,
+}

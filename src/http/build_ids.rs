@@ -1,0 +1,148 @@
+//! What is known of build IDs: the state of one, the list of all, and deletion.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use http::{HeaderMap, StatusCode, Uri};
+use serde::Deserialize;
+use unhex_api::artifacts::{BuildIdList, BuildIdState};
+use unhex_build_id::BuildId;
+
+use super::error::{ApiError, Problem};
+use super::uploads::{Client, provenance, resolve};
+use super::{build_path, wire};
+use crate::app::App;
+use crate::artifacts::Deletion;
+
+/// Build IDs in a page that does not say how many.
+const PAGE_ENTRIES: usize = 100;
+
+/// The most build IDs in a page: each takes a look at its records.
+const PAGE_ENTRIES_MAX: usize = 1_000;
+
+/// Which page of the list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+/// The state of one build ID, and why it is not better.
+#[utoipa::path(
+    get,
+    path = "/build-ids/{id}",
+    tag = "build-ids",
+    params(
+        ("id" = String, Path, description = "The identity of the build, by default a GNU build ID in hex"),
+        ("id_kind" = Option<String>, Query, description = "gnu (default), go, htlhash, pdb, macho"),
+    ),
+    responses(
+        (status = 200, description = "What is known", body = BuildIdState),
+        (status = 400, description = "No identity", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Nothing is known, definitely", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now; ask again", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn get_build_id(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Json<BuildIdState>, ApiError> {
+    let id = resolve(&app, &build_path::identity(&id, &uri)?).await?;
+    let state = app.artifacts.state(&id).await?;
+    if state.is_empty() {
+        state.check_readable()?;
+        return Err(nothing_known(&id));
+    }
+    let version = app.artifacts.converter_version();
+    let mut answer = wire::build_id_state(id.to_string(), &state, version);
+    // Whoever asks wants the index; a newer converter makes it anew now.
+    if let Err(error) = app.artifacts.index(&id).await {
+        let detail = answer.detail.get_or_insert_default();
+        if !detail.is_empty() {
+            detail.push_str("; ");
+        }
+        detail.push_str(&error.to_string());
+    }
+    Ok(Json(answer))
+}
+
+/// Deletes everything that is stored of one build ID; what is uploaded later stays.
+#[utoipa::path(
+    delete,
+    path = "/build-ids/{id}",
+    tag = "build-ids",
+    params(
+        ("id" = String, Path, description = "The identity of the build, by default a GNU build ID in hex"),
+        ("id_kind" = Option<String>, Query, description = "gnu (default), go, htlhash, pdb, macho"),
+    ),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Nothing was there", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn delete_build_id(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    client: Client,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<StatusCode, ApiError> {
+    let id = resolve(&app, &build_path::identity(&id, &uri)?).await?;
+    match app
+        .artifacts
+        .delete(&id, provenance(client, &headers))
+        .await?
+    {
+        Deletion::Deleted => Ok(StatusCode::NO_CONTENT),
+        Deletion::NothingThere => Err(nothing_known(&id)),
+    }
+}
+
+/// All build IDs of which something is stored, in order.
+#[utoipa::path(
+    get,
+    path = "/build-ids",
+    tag = "build-ids",
+    params(
+        ("after" = Option<String>, Query, description = "Only build IDs behind this one; `next` of the page before"),
+        ("limit" = Option<u32>, Query, description = "At most so many, 100 by default, at most 1000"),
+    ),
+    responses(
+        (status = 200, description = "One page", body = BuildIdList),
+        (status = 400, description = "The question is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now; ask again", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn get_build_ids(
+    State(app): State<App>,
+    uri: Uri,
+) -> Result<Json<BuildIdList>, ApiError> {
+    let wrong = |error: &dyn std::fmt::Display| ApiError::bad_request(error.to_string());
+    let Query(page) = Query::<Page>::try_from_uri(&uri).map_err(|error| wrong(&error))?;
+    let limit = page.limit.unwrap_or(PAGE_ENTRIES);
+    if !(1..=PAGE_ENTRIES_MAX).contains(&limit) {
+        let detail = format!("limit has to be from 1 to {PAGE_ENTRIES_MAX}");
+        return Err(ApiError::bad_request(detail));
+    }
+    let after = page.after.as_deref().map(str::parse::<BuildId>).transpose();
+    let after = after.map_err(|error| wrong(&error))?;
+    let found = app.artifacts.list(after.as_ref(), limit).await?;
+    let is_full = found.len() >= limit;
+    let version = app.artifacts.converter_version();
+    Ok(Json(BuildIdList {
+        next: found
+            .last()
+            .filter(|_| is_full)
+            .map(|(id, _)| id.to_string()),
+        build_ids: found
+            .iter()
+            .map(|(id, state)| wire::build_id_entry(id.to_string(), state, version))
+            .collect(),
+    }))
+}
+
+fn nothing_known(id: &BuildId) -> ApiError {
+    ApiError::not_found(format!("nothing is stored of the build ID {id}"))
+}
