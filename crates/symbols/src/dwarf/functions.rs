@@ -352,11 +352,13 @@ fn base_name<'a>(
     let Some(entry) = entry.or(first).filter(|_| wants_symbol) else {
         return own;
     };
+    let stem = stem(own);
     let fits = |symbol: &[u8]| {
         let is_mangled = [&b"_Z"[..], b"_R", b"_D"]
             .iter()
             .any(|m| symbol.starts_with(m));
-        own.is_empty() || (is_mangled && symbol.windows(own.len()).any(|part| part == own))
+        let has_stem = stem.is_empty() || symbol.windows(stem.len()).any(|part| part == stem);
+        own.is_empty() || (is_mangled && has_stem)
     };
     let symbol = symbols.at(entry).iter().find(|symbol| fits(symbol.name));
     symbol.map_or(own, |symbol| {
@@ -368,6 +370,19 @@ fn base_name<'a>(
         dot.and_then(|dot| symbol.name.get(..dot))
             .unwrap_or(symbol.name)
     })
+}
+
+/// The part of a plain name that its mangled form repeats: `clamped` of `clamped<int>`. Operators,
+/// which are mangled in two letters, have none.
+fn stem(name: &[u8]) -> &[u8] {
+    let name = name.strip_prefix(b"~").unwrap_or(name);
+    let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let end = name
+        .iter()
+        .position(|byte| !in_word(byte))
+        .unwrap_or(name.len());
+    let stem = name.get(..end).unwrap_or_default();
+    if stem == b"operator" { &[] } else { stem }
 }
 
 /// The name of the range that starts at `start`: with the suffix of its clone, if its symbol has

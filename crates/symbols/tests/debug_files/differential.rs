@@ -7,7 +7,7 @@ use unhex_symbols::model::{Model, NONE};
 
 use crate::llvm::{Aliases, LLVM_SYMBOLIZER, symbolize};
 use crate::lookup::{Frame, frames, model_of};
-use crate::toolchain::has_all;
+use crate::toolchain::{Workshop, has_all};
 
 /// First, middle and last byte of every function that the symbols or the model know.
 fn addresses(aliases: &Aliases, model: &Model) -> Vec<u64> {
@@ -25,27 +25,87 @@ fn addresses(aliases: &Aliases, model: &Model) -> Vec<u64> {
     addresses
 }
 
+/// Which addresses of a file are compared.
+#[derive(Clone, Copy)]
+enum Which {
+    /// First, middle and last byte of every function.
+    EachFunction,
+    /// Every n-th byte of code, between functions too.
+    EveryNth(usize),
+}
+
+/// Every n-th byte of the sections with code.
+fn code(file: &[u8], step: usize) -> Vec<u64> {
+    let elf = ElfFile::parse(file).unwrap();
+    let code = elf.sections.iter().filter(|section| section.is_code());
+    let bytes = code.flat_map(|section| section.address..section.address + section.size);
+    bytes.step_by(step).collect()
+}
+
+/// One address with both answers.
+struct Case<'a> {
+    address: u64,
+    /// The addr2line crate, as second witness.
+    witness: &'a addr2line::Loader,
+    ours: &'a [Frame],
+    theirs: &'a [Frame],
+    aliases: &'a Aliases,
+}
+
 /// A difference in which we are right, and why.
 struct Explained {
     reason: &'static str,
-    applies: fn(&[Frame], &[Frame]) -> bool,
+    applies: fn(&Case<'_>) -> bool,
 }
 
-const EXPLAINED: [Explained; 1] = [Explained {
-    reason: "no line program covers the address; llvm answers the STT_FILE symbol, which is no path",
-    applies: |ours, theirs| {
-        matches!((ours, theirs), ([a], [b])
-            if a.function == b.function && a.file.is_empty() && (a.line, b.line) == (0, 0)
-                && !b.file.contains('/'))
+const EXPLAINED: [Explained; 3] = [
+    Explained {
+        reason: "no line program covers the address; llvm answers the STT_FILE symbol, no path",
+        applies: |case| {
+            matches!((case.ours, case.theirs), ([a], [b])
+                if a.function == b.function && a.file.is_empty() && (a.line, b.line) == (0, 0)
+                    && !b.file.contains('/') && !witness_has_line(case))
+        },
     },
-}];
+    Explained {
+        reason: "the address is padding between functions; llvm names no function either, but the \
+                 line of the function before",
+        applies: |case| matches!((case.ours, case.theirs), ([], [b]) if b.function.is_empty()),
+    },
+    Explained {
+        reason: "the address is beyond the symbol that llvm answers, in another section",
+        applies: |case| {
+            matches!((case.ours, case.theirs), ([], [b])
+                if b.line == 0 && !case.aliases.reaches(&b.function, case.address))
+                && !witness_has_function(case)
+        },
+    },
+];
+
+fn witness_has_line(case: &Case<'_>) -> bool {
+    let location = case.witness.find_location(case.address).unwrap();
+    location.is_some_and(|location| location.line.is_some())
+}
+
+/// Whether the debug information has a function there.
+fn witness_has_function(case: &Case<'_>) -> bool {
+    let mut frames = case.witness.find_frames(case.address).unwrap();
+    frames
+        .next()
+        .unwrap()
+        .is_some_and(|frame| frame.function.is_some())
+}
 
 /// Compares every function of a file with llvm's answer; panics with what is not explained.
-fn compare(file: &Path) {
+fn compare(file: &Path, which: Which) {
     let bytes = std::fs::read(file).unwrap();
     let model = model_of(&bytes);
     let aliases = Aliases::of(&bytes);
-    let addresses = addresses(&aliases, &model);
+    let witness = addr2line::Loader::new(file).unwrap();
+    let addresses = match which {
+        Which::EachFunction => addresses(&aliases, &model),
+        Which::EveryNth(step) => code(&bytes, step),
+    };
     let all_theirs = symbolize(file, &addresses, &[]);
     let mut explained = [0; EXPLAINED.len()];
     let mut unexplained = Vec::new();
@@ -54,7 +114,14 @@ fn compare(file: &Path) {
         if same(&aliases, &ours, theirs) {
             continue;
         }
-        match EXPLAINED.iter().position(|e| (e.applies)(&ours, theirs)) {
+        let case = Case {
+            address,
+            witness: &witness,
+            ours: &ours,
+            theirs,
+            aliases: &aliases,
+        };
+        match EXPLAINED.iter().position(|e| (e.applies)(&case)) {
             Some(number) => explained[number] += 1,
             None => unexplained.push(format!(
                 "{address:#x}\n  ours   {ours:?}\n  theirs {theirs:?}\n"
@@ -62,7 +129,7 @@ fn compare(file: &Path) {
         }
     }
     println!("{}: {} addresses", file.display(), addresses.len());
-    for (explanation, count) in EXPLAINED.iter().zip(explained) {
+    for (explanation, count) in EXPLAINED.iter().zip(explained).filter(|(_, n)| *n > 0) {
         println!("  {count} differ since {}", explanation.reason);
     }
     let some = unexplained[..unexplained.len().min(40)].concat();
@@ -97,5 +164,103 @@ fn libc_has_the_functions_calls_and_lines_that_llvm_finds() {
     let Some(file) = libc6_dbg().filter(|_| has_all(&[(LLVM_SYMBOLIZER, "llvm-19")])) else {
         return;
     };
-    compare(&file);
+    compare(&file, Which::EachFunction);
+    compare(&file, Which::EveryNth(29));
+}
+
+#[test]
+fn a_cpp_program_has_the_functions_calls_and_lines_that_llvm_finds() {
+    if !has_all(&[
+        (LLVM_SYMBOLIZER, "llvm-19"),
+        ("g++", "g++"),
+        ("clang++-19", "clang-19"),
+    ]) {
+        return;
+    }
+    let workshop = Workshop::new("deep-cpp");
+    workshop.write("deep.cpp", include_str!("fixtures/deep.cpp"));
+    for compiler in ["g++", "clang++-19"] {
+        workshop.run(compiler, "-g -O2 -std=c++17 -o deep deep.cpp");
+        compare(&workshop.path("deep"), Which::EachFunction);
+        compare(&workshop.path("deep"), Which::EveryNth(7));
+    }
+}
+
+#[test]
+fn a_rust_program_has_the_functions_calls_and_lines_that_llvm_finds() {
+    if !has_all(&[(LLVM_SYMBOLIZER, "llvm-19"), ("rustc", "rustc")]) {
+        return;
+    }
+    let workshop = Workshop::new("rust-program");
+    workshop.write("program.rs", include_str!("fixtures/program.rs"));
+    workshop.run("rustc", "-g -O --edition 2021 -o program program.rs");
+    compare(&workshop.path("program"), Which::EachFunction);
+    compare(&workshop.path("program"), Which::EveryNth(13));
+}
+
+/// How one program is compiled, linked and packed: the first line of each makes `small`.
+const VARIANTS: [(&str, &str); 21] = [
+    ("g++", "-gdwarf-2 -gno-strict-dwarf"),
+    ("g++", "-gdwarf-3"),
+    ("g++", "-gdwarf-4"),
+    ("g++", "-gdwarf-5"),
+    ("g++", "-gdwarf-5 -gdwarf64"),
+    ("g++", "-g -O0"),
+    ("g++", "-g -O3 -no-pie"),
+    ("g++", "-g1"),
+    ("g++", "-g -flto"),
+    ("g++", "-g -gz=zlib"),
+    ("g++", "-g -ffunction-sections -Wl,--gc-sections"),
+    (
+        "g++",
+        "-g -ffunction-sections -fuse-ld=gold -Wl,--gc-sections -Wl,--icf=all",
+    ),
+    (
+        "g++",
+        "-g -freorder-blocks-and-partition -O2 -fdebug-types-section",
+    ),
+    ("clang++-19", "-gdwarf-4"),
+    ("clang++-19", "-gdwarf-5"),
+    ("clang++-19", "-gdwarf-5 -gdwarf64"),
+    ("clang++-19", "-gline-tables-only"),
+    (
+        "clang++-19",
+        "-g -ffunction-sections -fuse-ld=lld -Wl,--gc-sections",
+    ),
+    (
+        "clang++-19",
+        "-g -ffunction-sections -fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all",
+    ),
+    (
+        "clang++-19",
+        "-g -O0 -fuse-ld=lld -Wl,--compress-debug-sections=zstd",
+    ),
+    ("clang++-19", "-g -flto -fuse-ld=lld"),
+];
+
+#[test]
+fn every_way_of_packing_has_the_functions_calls_and_lines_that_llvm_finds() {
+    if !has_all(&[
+        (LLVM_SYMBOLIZER, "llvm-19"),
+        ("g++", "g++"),
+        ("clang++-19", "clang-19"),
+        ("ld.lld-19", "lld-19"),
+        ("gold", "binutils"),
+    ]) {
+        return;
+    }
+    let workshop = Workshop::new("variants");
+    workshop.write("small.cpp", include_str!("fixtures/small.cpp"));
+    workshop.write("small.h", include_str!("fixtures/small.h"));
+    for (compiler, flags) in VARIANTS {
+        println!("{compiler} {flags}");
+        let linker = if compiler == "g++" { "" } else { "--ld-path=" };
+        let flags = if flags.contains("-fuse-ld=lld") && !linker.is_empty() {
+            flags.replace("-fuse-ld=lld", "--ld-path=/usr/bin/ld.lld-19")
+        } else {
+            flags.to_owned()
+        };
+        workshop.run(compiler, &format!("-O2 {flags} -o small small.cpp"));
+        compare(&workshop.path("small"), Which::EveryNth(1));
+    }
 }

@@ -58,12 +58,15 @@ fn answer(line: &str) -> Vec<Frame> {
             line: number(frame, "Line"),
             column: number(frame, "Column"),
         })
+        .filter(|frame| !frame.function.is_empty() || !frame.file.is_empty())
         .collect()
 }
 
 /// The names that share an address, from all symbol tables of a file.
 pub(crate) struct Aliases {
     addresses: HashMap<String, HashSet<u64>>,
+    /// Where the symbols of a name reach: by their size, else to the end of their section.
+    extents: HashMap<String, Vec<(u64, u64)>>,
     /// Sized functions: start and size.
     pub(crate) functions: Vec<(u64, u64)>,
 }
@@ -73,6 +76,7 @@ impl Aliases {
         let elf = ElfFile::parse(file).unwrap();
         let mut aliases = Self {
             addresses: HashMap::new(),
+            extents: HashMap::new(),
             functions: Vec::new(),
         };
         for table in elf.sections.iter().filter(|s| s.kind == 2 || s.kind == 11) {
@@ -83,6 +87,17 @@ impl Aliases {
                     .entry(plain(&name).to_owned())
                     .or_default();
                 places.insert(symbol.value);
+                let section = elf.sections.get(symbol.section as usize);
+                let section_end = section.map_or(0, |s| s.address + s.size);
+                let end = match symbol.size {
+                    0 => section_end,
+                    size => symbol.value + size,
+                };
+                aliases
+                    .extents
+                    .entry(name)
+                    .or_default()
+                    .push((symbol.value, end));
                 if [2, 10].contains(&symbol.kind) && symbol.section != 0 && symbol.size > 0 {
                     aliases.functions.push((symbol.value, symbol.size));
                 }
@@ -92,6 +107,14 @@ impl Aliases {
         aliases.functions.sort_unstable();
         aliases.functions.dedup();
         aliases
+    }
+
+    /// Whether a symbol of that name reaches an address.
+    pub(crate) fn reaches(&self, name: &str, address: u64) -> bool {
+        let extents = self.extents.get(name).into_iter().flatten();
+        extents
+            .into_iter()
+            .any(|(start, end)| (*start..*end).contains(&address))
     }
 
     /// Whether two names are one function: the same but for clone suffixes and versions, or at the
