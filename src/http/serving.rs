@@ -147,7 +147,8 @@ impl Connections {
         let place = place.map_err(io::Error::other)?;
         let (stream, address) = listener.accept().await?;
         // Headers and a short body go out in one write each; waiting to join them helps nobody.
-        stream.set_nodelay(true)?;
+        // A client that has left already makes it fail, which is not the listener's trouble.
+        let _left_already = stream.set_nodelay(true);
         Ok(Connection {
             stream,
             client: ClientAddress(address),

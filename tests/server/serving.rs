@@ -111,3 +111,13 @@ async fn an_idle_connection_does_not_hold_up_a_stop() {
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_idle_for_too_long_is_closed() {
+    let server = TestServer::start_with(|config| {
+        config.limits.header_read_seconds_max = Duration::from_millis(200);
+    })
+    .await;
+    let answer = send_and_wait(&server, b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n").await;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
+}
