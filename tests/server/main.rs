@@ -22,6 +22,7 @@ mod interrupted;
 mod metadata;
 mod operation;
 mod parts;
+mod process;
 mod server;
 mod serving;
 mod stored;
