@@ -68,19 +68,21 @@ impl App {
             ),
             metrics: Arc::clone(&metrics),
         };
-        let artifacts = Artifacts::new(ArtifactsParts {
+        let artifacts = Arc::new(Artifacts::new(ArtifactsParts {
             store: Arc::new(store),
             converter: Arc::new(converter),
             clock: Clock::system(),
             limits: ArtifactLimits::from(&config.limits),
             tasks: background.tasks.clone(),
             stopping: background.stopping.clone(),
-        });
+        }));
         artifacts.sweep_hourly();
+        let open_index_bytes_max = config.limits.open_index_bytes_max;
+        let symbolizer = Symbolizer::new(Arc::clone(&artifacts), open_index_bytes_max);
         Ok(Self {
             config: Arc::new(config),
-            artifacts: Arc::new(artifacts),
-            symbolizer: Arc::new(Symbolizer {}),
+            artifacts,
+            symbolizer: Arc::new(symbolizer),
             metrics,
             background,
         })

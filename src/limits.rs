@@ -262,6 +262,12 @@ limits! {
     conversion_memory_bytes_max: Bytes = 4 << 30, "UNHEX_CONVERSION_MEMORY_BYTES_MAX";
     /// Largest symbol index that a conversion may write.
     conversion_output_bytes_max: Bytes = 2 << 30, "UNHEX_CONVERSION_OUTPUT_BYTES_MAX";
+    /// Memory of all conversion children that run at once, by an estimate from their inputs: one of
+    /// the largest, or dozens of usual ones.
+    conversion_memory_bytes_total_max: Bytes = 4 << 30, "UNHEX_CONVERSION_MEMORY_BYTES_TOTAL_MAX";
+    /// Symbol indexes that are kept open, in bytes of mapped files: hundreds of the largest fit, and
+    /// the pages belong to the system's cache.
+    open_index_bytes_max: Bytes = 8 << 30, "UNHEX_OPEN_INDEX_BYTES_MAX";
     /// Largest `/symbolize` body after decompression: a profile of a million addresses fits.
     symbolize_body_bytes_max: Bytes = 64 << 20, "UNHEX_SYMBOLIZE_BODY_BYTES_MAX";
     /// Addresses in one `/symbolize` request, over all modules: about a second of work.

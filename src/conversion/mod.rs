@@ -53,7 +53,7 @@ impl From<&Limits> for ConversionLimits {
             seconds_max: limits.conversion_seconds_max,
             memory_bytes_max: limits.conversion_memory_bytes_max,
             output_bytes_max: limits.conversion_output_bytes_max,
-            memory_bytes_total_max: limits.conversion_memory_bytes_max,
+            memory_bytes_total_max: limits.conversion_memory_bytes_total_max,
         }
     }
 }

@@ -17,10 +17,10 @@ pub const COMMAND: &str = "convert-child";
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct ConvertChildArgs {
     /// The best debug file.
-    #[arg(long, value_parser = OsStringValueParser::new().try_map(SourceArg::parse))]
+    #[arg(long, value_parser = OsStringValueParser::new().try_map(|argument| SourceArg::parse(&argument)))]
     pub debuginfo: Option<SourceArg>,
     /// The executable.
-    #[arg(long, value_parser = OsStringValueParser::new().try_map(SourceArg::parse))]
+    #[arg(long, value_parser = OsStringValueParser::new().try_map(|argument| SourceArg::parse(&argument)))]
     pub executable: Option<SourceArg>,
     /// Where the index goes; must not exist yet.
     #[arg(long)]
@@ -111,7 +111,7 @@ impl SourceArg {
         argument
     }
 
-    fn parse(argument: OsString) -> Result<Self, ParseSourceArgError> {
+    fn parse(argument: &OsStr) -> Result<Self, ParseSourceArgError> {
         let (hex, path) = argument
             .as_bytes()
             .split_at_checked(64)

@@ -22,6 +22,7 @@ mod request_log;
 mod serving;
 mod socket;
 mod stall;
+mod symbolize;
 mod uploads;
 mod wire;
 
@@ -84,6 +85,10 @@ fn routes(app: &App) -> Router<App> {
         )
         .route("/metadata", open("metadata", get(metadata::get_metadata)))
         .route("/openapi.yaml", open("openapi", get(openapi::get_openapi)))
+        .route(
+            "/symbolize",
+            open("symbolize", post(symbolize::post_symbolize)),
+        )
         .fallback(unmatched)
         .method_not_allowed_fallback(method_not_allowed)
 }

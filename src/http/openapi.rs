@@ -8,7 +8,7 @@ use http::header;
 use utoipa::OpenApi;
 
 use super::error::{ApiError, Problem};
-use super::{build_ids, debuginfod, metadata, operation, uploads};
+use super::{build_ids, debuginfod, metadata, operation, symbolize, uploads};
 
 /// The description of the whole interface.
 #[derive(Debug, OpenApi)]
@@ -36,11 +36,13 @@ use super::{build_ids, debuginfod, metadata, operation, uploads};
         build_ids::get_build_id,
         build_ids::delete_build_id,
         build_ids::get_build_ids,
+        symbolize::post_symbolize,
     ),
     tags(
         (name = "debuginfod", description = "What gdb, perf, elfutils, valgrind and LLVM ask"),
         (name = "uploads", description = "What CI sends"),
         (name = "build-ids", description = "What is known, and why it is not better"),
+        (name = "symbolize", description = "What profilers ask: addresses to names"),
         (name = "operation", description = "For those who run the server"),
     )
 )]

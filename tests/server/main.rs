@@ -26,5 +26,6 @@ mod process;
 mod server;
 mod serving;
 mod stored;
+mod symbolize;
 mod uploads;
 mod uploads_refused;

@@ -1,0 +1,49 @@
+//! `POST /symbolize`: a batch of addresses in, frames out, both compressed when the client likes.
+//!
+//! [`body`] reads and parses within the limits, [`crate::symbolize`] answers, [`reply`] writes in
+//! the form and encoding that the headers ask for.
+
+mod body;
+mod reply;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+
+use self::body::ContentEncoding;
+use self::reply::ReplyForm;
+use crate::app::App;
+use crate::http::error::{ApiError, Problem};
+
+/// Answers a batch of addresses.
+#[utoipa::path(
+    post,
+    path = "/symbolize",
+    tag = "symbolize",
+    request_body = unhex_api::symbolize::SymbolizeRequest,
+    responses(
+        (status = 200, description = "One answer per module, in the order of the request", content(
+            (unhex_api::symbolize::SymbolizeAnswer = "application/json"),
+            (unhex_api::symbolize::CompactAnswer = "application/vnd.unhex.compact+json"),
+        )),
+        (status = 400, description = "The body is not understood; the detail names the field",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "A limit is exceeded; the detail names it",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The Content-Encoding is not understood",
+            body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn post_symbolize(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let encoding = ContentEncoding::of(&headers)?;
+    let form = ReplyForm::of(&headers);
+    let sent = body::read(&headers, body, &app.config.limits).await?;
+    let request = body::parse(sent, encoding, &app).await?;
+    let found = app.symbolizer.find(request).await;
+    reply::write(app.symbolizer.pool(), found, form).await
+}

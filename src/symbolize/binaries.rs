@@ -1,0 +1,277 @@
+//! The distinct binaries of a request: what each is, and whether there is an index of it now.
+//!
+//! Several modules may name one binary, in several spellings; its index is asked for once. All are
+//! asked at the same time, and those that are being converted are waited for together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use rustc_hash::FxHashMap;
+use tokio::time::Instant;
+use tracing::warn;
+use unhex_api::quality::{Origin, Quality};
+use unhex_api::symbolize::{Module, ModuleStatus};
+use unhex_build_id::{BuildId, Identity, ParseIdentityError};
+use unhex_symbols::segments::LoadSegments;
+
+use super::open_indexes::{OpenError, OpenIndex, OpenIndexes};
+use crate::artifacts::{
+    self, Artifacts, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
+};
+
+/// Binaries of one request whose index is asked for at the same time.
+const LOOKUPS_AT_ONCE: usize = 32;
+/// The first pause before a conversion is asked for again, and the longest; each is twice the last.
+const PAUSE_FIRST: Duration = Duration::from_millis(5);
+const PAUSE_LAST: Duration = Duration::from_millis(200);
+/// When a client should ask again for what is not ready.
+const RETRY_AFTER_SECONDS: u32 = 2;
+
+/// What is known of one binary.
+#[derive(Clone, Debug)]
+pub(super) enum Binary {
+    /// Its index is open.
+    Open(OpenBinary),
+    /// There is none.
+    Without(Without),
+}
+
+/// A binary whose index is open.
+#[derive(Clone, Debug)]
+pub(super) struct OpenBinary {
+    pub(super) open: Arc<OpenIndex>,
+    pub(super) quality: Quality,
+    pub(super) origin: Origin,
+    /// The program headers of the executable, if the store knows them.
+    pub(super) segments: Option<Arc<LoadSegments>>,
+}
+
+/// Why there is no index of a binary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Without {
+    pub(super) status: ModuleStatus,
+    pub(super) detail: String,
+    pub(super) retry_after_seconds: Option<u32>,
+}
+
+impl Without {
+    fn new(status: ModuleStatus, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            detail: detail.into(),
+            retry_after_seconds: None,
+        }
+    }
+
+    /// Its answer would be larger than one request may have.
+    pub(super) fn too_large(why: &dyn std::fmt::Display) -> Self {
+        let detail = format!("its frames are too many for one answer: {why}; send fewer addresses");
+        Self::new(ModuleStatus::TooLarge, detail)
+    }
+
+    /// It was not looked for.
+    pub(super) fn not_asked() -> Self {
+        Self::new(
+            ModuleStatus::Unavailable,
+            "it was not looked for; ask again",
+        )
+    }
+}
+
+/// The binaries of a request, and which one each module names.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// The distinct ones.
+    pub(super) identities: Vec<Result<Identity, ParseIdentityError>>,
+    /// Per module, an index into `identities`.
+    pub(super) of_module: Vec<usize>,
+}
+
+impl Named {
+    /// The binaries that `modules` name.
+    pub(super) fn by(modules: &[Module]) -> Self {
+        let mut numbers: FxHashMap<Identity, usize> = FxHashMap::default();
+        let mut identities = Vec::new();
+        let of_module = modules.iter().map(|module| {
+            let number = identities.len();
+            match Identity::parse(module.id_kind, &module.build_id) {
+                Ok(identity) => *numbers.entry(identity).or_insert_with_key(|identity| {
+                    identities.push(Ok(identity.clone()));
+                    number
+                }),
+                Err(error) => {
+                    identities.push(Err(error));
+                    number
+                }
+            }
+        });
+        let of_module = of_module.collect();
+        Self {
+            identities,
+            of_module,
+        }
+    }
+}
+
+/// Where binaries are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finder<'a> {
+    pub(super) artifacts: &'a Artifacts,
+    pub(super) indexes: &'a OpenIndexes,
+    /// Until when a conversion is waited for.
+    pub(super) deadline: Instant,
+}
+
+impl Finder<'_> {
+    /// What is known of each binary, in their order.
+    pub(super) async fn find_all(
+        self,
+        identities: &[Result<Identity, ParseIdentityError>],
+    ) -> Vec<Binary> {
+        let finding: Vec<_> = identities.iter().map(|id| self.find(id)).collect();
+        stream::iter(finding)
+            .buffered(LOOKUPS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn find(self, identity: &Result<Identity, ParseIdentityError>) -> Binary {
+        let found = match identity {
+            Ok(Identity::Gnu(id)) => self.find_open(id).await,
+            Ok(other) => match self.artifacts.resolve(other).await {
+                Ok(Some(id)) => self.find_open(&id).await,
+                Ok(None) => Err(no_alias(other)),
+                Err(error) => Err(not_known_now(other, &error)),
+            },
+            Err(error) => {
+                let detail = format!("the build ID is not one: {error}");
+                Err(Without::new(ModuleStatus::Malformed, detail))
+            }
+        };
+        found.map_or_else(Binary::Without, Binary::Open)
+    }
+
+    async fn find_open(self, id: &BuildId) -> Result<OpenBinary, Without> {
+        let file = self.find_index(id).await?;
+        match self.indexes.open(&file).await {
+            Ok(open) => Ok(open_binary(open, &file)),
+            Err(error) => Err(not_opened(id, &error)),
+        }
+    }
+
+    /// The index of a build ID, waited for until the deadline.
+    async fn find_index(self, id: &BuildId) -> Result<IndexFile, Without> {
+        let mut pause = PAUSE_FIRST;
+        loop {
+            match self.artifacts.index(id).await {
+                Ok(IndexLookup::Ready(file)) => return Ok(file),
+                Ok(IndexLookup::Failed(failure)) => return Err(failed(&failure)),
+                Ok(IndexLookup::Unknown) => return Err(unknown(id)),
+                Ok(IndexLookup::Converting) => {}
+                Err(error) => return Err(not_known_now(id, &error)),
+            }
+            let now = Instant::now();
+            if now >= self.deadline {
+                return Err(pending());
+            }
+            tokio::time::sleep_until(self.deadline.min(now + pause)).await;
+            pause = (pause * 2).min(PAUSE_LAST);
+        }
+    }
+}
+
+fn open_binary(open: Arc<OpenIndex>, file: &IndexFile) -> OpenBinary {
+    OpenBinary {
+        quality: quality(file.quality),
+        origin: match file.origin {
+            artifacts::Origin::Upload => Origin::Upload,
+            artifacts::Origin::Upstream => Origin::Upstream,
+        },
+        segments: file.segments.clone(),
+        open,
+    }
+}
+
+pub(super) fn quality(quality: unhex_symbols::quality::Quality) -> Quality {
+    use unhex_symbols::quality::Quality as Found;
+    match quality {
+        Found::None => Quality::None,
+        Found::Dynsym => Quality::Dynsym,
+        Found::Symtab => Quality::Symtab,
+        Found::GoPclntab => Quality::GoPclntab,
+        Found::DwarfLines => Quality::DwarfLines,
+        Found::DwarfInlines => Quality::DwarfInlines,
+    }
+}
+
+fn unknown(id: &BuildId) -> Without {
+    let detail = format!(
+        "nothing with build ID {id} is in the store; upload its debug file with `unhex upload PATH`"
+    );
+    Without::new(ModuleStatus::UnknownBuildId, detail)
+}
+
+fn no_alias(identity: &Identity) -> Without {
+    let detail = format!(
+        "nothing in the store has the {} identity {identity}; upload its debug file with `unhex upload PATH`",
+        identity.kind()
+    );
+    Without::new(ModuleStatus::UnknownBuildId, detail)
+}
+
+fn pending() -> Without {
+    Without {
+        retry_after_seconds: Some(RETRY_AFTER_SECONDS),
+        ..Without::new(
+            ModuleStatus::Pending,
+            "its debug file is being converted; ask again",
+        )
+    }
+}
+
+fn failed(failure: &IndexFailure) -> Without {
+    let status = match failure.kind {
+        IndexFailureKind::Malformed => ModuleStatus::Malformed,
+        IndexFailureKind::Unsupported => ModuleStatus::Unsupported,
+        IndexFailureKind::TooLarge => ModuleStatus::TooLarge,
+        IndexFailureKind::Timeout => ModuleStatus::Timeout,
+    };
+    let detail = format!("its debug file cannot be converted: {}", failure.detail);
+    Without::new(status, detail)
+}
+
+fn not_known_now(id: &dyn std::fmt::Display, error: &LocateError) -> Without {
+    warn!(build_id = %id, "the index of {id} cannot be asked for: {error}");
+    Without::new(
+        ModuleStatus::Unavailable,
+        "it is not known now, the server's log says why; ask again later",
+    )
+}
+
+fn not_opened(id: &BuildId, error: &OpenError) -> Without {
+    warn!(build_id = %id, error = ?error, "the index of {id} cannot be used: {error}");
+    let detail = "its symbol index cannot be read now; ask again later";
+    Without::new(ModuleStatus::Unavailable, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(build_id: &str) -> Module {
+        Module {
+            build_id: build_id.to_owned(),
+            ..Module::default()
+        }
+    }
+
+    #[test]
+    fn one_binary_in_two_spellings_is_asked_for_once() {
+        let named = Named::by(&["ab01", "xyz", "AB01", "cd", "xyz"].map(module));
+        assert_eq!(named.of_module, [0, 1, 0, 2, 3]);
+        assert_eq!(named.identities.len(), 4);
+        assert!(named.identities[1].is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! Symbol indexes that are open: mapped, verified once, kept by their bytes.
+//!
+//! The key is the SHA-256 of an index, so that an entry never goes stale: a better debug file leads
+//! to another index. Mapped pages belong to the page cache; the limit is on what may be mapped.
+
+use std::fs::File;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use moka::future::Cache;
+use unhex_symbols::index::{Facts, IndexError, SymbolIndex};
+
+use crate::artifacts::IndexFile;
+
+/// Weights are counted in this unit, since moka's are 32 bits.
+const WEIGHT_BYTES: u64 = 1 << 10;
+/// What an entry costs beside its mapping: the symbol tables and the facts.
+const ENTRY_OVERHEAD_BYTES: u64 = 16 << 10;
+
+/// An index that is mapped and was verified.
+#[derive(Debug)]
+pub(super) struct OpenIndex {
+    /// For look-ups.
+    pub(super) index: SymbolIndex<Mapped>,
+    /// What it says of its binary.
+    pub(super) facts: Facts,
+    size_bytes: u64,
+}
+
+/// The bytes of a mapped file.
+#[derive(Debug)]
+pub(super) struct Mapped(Mmap);
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Why an index that the store has cannot be used now.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum OpenError {
+    /// The file cannot be opened or mapped.
+    #[error("the symbol index cannot be opened")]
+    File(#[from] std::io::Error),
+    /// The file is not what was written.
+    #[error("the symbol index is damaged")]
+    Damaged(#[from] IndexError),
+    /// The work was cancelled by a stop of the server.
+    #[error("the symbol index was not opened, since the server stops")]
+    Cancelled(#[from] tokio::task::JoinError),
+}
+
+/// The open indexes of this server.
+#[derive(Debug)]
+pub(super) struct OpenIndexes {
+    cache: Cache<[u8; 32], Arc<OpenIndex>>,
+}
+
+impl OpenIndexes {
+    /// None yet, and at most so many bytes.
+    pub(super) fn new(bytes_max: u64) -> Self {
+        let weigh = |_: &[u8; 32], open: &Arc<OpenIndex>| {
+            let weight = open.size_bytes.saturating_add(ENTRY_OVERHEAD_BYTES) / WEIGHT_BYTES;
+            u32::try_from(weight).unwrap_or(u32::MAX)
+        };
+        let cache = Cache::builder()
+            .max_capacity(bytes_max / WEIGHT_BYTES)
+            .weigher(weigh)
+            .build();
+        Self { cache }
+    }
+
+    /// The index, opened at most once at a time however many ask. The first one reads it whole to
+    /// compare its checksums.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged. That is not remembered.
+    pub(super) async fn open(&self, file: &IndexFile) -> Result<Arc<OpenIndex>, Arc<OpenError>> {
+        if let Some(open) = self.cache.get(&file.sha256).await {
+            return Ok(open);
+        }
+        let path = file.path.clone();
+        let opening = async move {
+            let open = tokio::task::spawn_blocking(move || open_and_verify(&path)).await??;
+            Ok(Arc::new(open))
+        };
+        self.cache.try_get_with(file.sha256, opening).await
+    }
+}
+
+/// Opens the index at `path`, if it is as it was written.
+pub(super) fn open_and_verify(path: &Path) -> Result<OpenIndex, OpenError> {
+    let file = File::open(path)?;
+    #[expect(
+        unsafe_code,
+        reason = "mapping is the point: an open index costs no memory of its own"
+    )]
+    // SAFETY: the file is an index in the store, which is written once under a temporary name and
+    // then never changed or cut, only unlinked; an unlinked file stays whole while it is mapped.
+    let map = unsafe { Mmap::map(&file)? };
+    let size_bytes = u64::try_from(map.len()).unwrap_or(u64::MAX);
+    let index = SymbolIndex::parse(Mapped(map))?;
+    index.verify()?;
+    let facts = index.facts()?;
+    Ok(OpenIndex {
+        index,
+        facts,
+        size_bytes,
+    })
+}
