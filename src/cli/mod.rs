@@ -3,6 +3,7 @@
 mod binaries;
 mod check;
 mod connection;
+mod convert_child;
 mod serve;
 mod status;
 mod symbolize;
@@ -12,6 +13,8 @@ mod upload;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::conversion::protocol::ConvertChildArgs;
 
 /// A symbol server: debug files go in, debuginfod clients get them back, addresses become names.
 #[derive(Debug, Parser)]
@@ -47,6 +50,9 @@ enum Command {
     Symbolize(Box<symbolize::Args>),
     /// Show what the store knows of a build ID, or whether the server is well.
     Status(Box<status::Args>),
+    /// Convert one debug file; the server starts this itself.
+    #[command(hide = true)]
+    ConvertChild(ConvertChildArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -57,6 +63,7 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(*arguments),
         Command::Symbolize(arguments) => symbolize::run(*arguments),
         Command::Status(arguments) => status::run(*arguments),
+        Command::ConvertChild(arguments) => convert_child::run(arguments),
     }
 }
 
