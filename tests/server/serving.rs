@@ -121,3 +121,44 @@ async fn a_connection_that_is_idle_for_too_long_is_closed() {
     let answer = send_and_wait(&server, b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n").await;
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_stops_coming_is_let_go_and_leaves_nothing() {
+    let server = TestServer::start_with(|config| {
+        config.limits.body_stall_seconds_max = Duration::from_millis(300);
+    })
+    .await;
+    let start =
+        b"PUT /buildid/ab01/debuginfo HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n\r\n\x7fELF";
+    let answer = String::from_utf8(send_and_wait(&server, start).await).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert_eq!(server.get_raw("/buildid/ab01/debuginfo").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_without_the_token_is_refused_before_its_body_is_read() {
+    let token = unhex::config::WriteToken::new("s3cret").unwrap();
+    let server = TestServer::start_with(|config| config.write_token = Some(token)).await;
+    for request in [
+        "PUT /buildid/ab01/debuginfo",
+        "POST /artifacts",
+        "POST /uploads",
+        "POST /uploads/1/complete",
+        "DELETE /build-ids/ab01",
+    ] {
+        // The body never comes: whoever waited for it would hang.
+        let head = format!(
+            "{request} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\nConnection: close\r\n\
+             Expect: 100-continue\r\n\r\n"
+        );
+        let answer = server.raw(&head).await;
+        assert_eq!(answer.status, 401, "{request}");
+        let challenge = answer.header("www-authenticate").unwrap();
+        assert!(
+            challenge.contains("Bearer") && challenge.contains("Basic"),
+            "{challenge}"
+        );
+    }
+    assert_eq!(server.get_raw("/buildid/ab01/debuginfo").await.status, 404);
+    assert_eq!(server.get_raw("/build-ids").await.status, 200);
+}
