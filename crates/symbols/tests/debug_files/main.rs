@@ -5,6 +5,8 @@ mod code_difference;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod llvm;
 #[cfg(test)]
 mod lookup;
