@@ -20,6 +20,7 @@ use futures_util::{Stream, StreamExt as _};
 use tokio::sync::mpsc;
 use unhex_api::artifacts::ArtifactKind;
 use unhex_api::client::{Client, Encoding};
+use unhex_symbols::elf::ElfRole;
 
 use self::outcome::{Item, Status};
 use self::report::{OutputMode, Report};
@@ -41,7 +42,7 @@ Examples:
       From CI.
 
 Exit status: 0 when everything is in the store, 1 when something is not (each such file says why),
-2 when nothing could be tried. A binary without a build ID is a failure, since no profiler or
+2 when it could not be done: wrong arguments, or no server. A binary without a build ID is a failure, since no profiler or
 debugger could ask for it; leave such files out with --exclude.";
 
 /// Upload binaries, debug files and sources.
@@ -267,7 +268,7 @@ async fn process_binary(
     };
     let mut items = vec![match sender {
         Some(sender) => sender.send(&parcel).await?,
-        None => would_upload(&parcel),
+        None => would_upload(&parcel, kinds(binary.role)),
     }];
     let Some(options) = sources.filter(|_| binary.has_dwarf()) else {
         return Ok(items);
@@ -291,7 +292,7 @@ async fn process_binary(
             };
             let item = match sender {
                 Some(sender) => sender.send(&parcel).await?,
-                None => would_upload(&parcel),
+                None => would_upload(&parcel, &[ArtifactKind::Sources]),
             };
             if item.status.is_failure() {
                 item
@@ -303,8 +304,17 @@ async fn process_binary(
     Ok(items)
 }
 
-fn would_upload(parcel: &Parcel) -> Item {
+fn would_upload(parcel: &Parcel, kinds: &[ArtifactKind]) -> Item {
     let mut item = Item::new(parcel.label.clone(), Status::WouldUpload).build_id(&parcel.build_id);
-    item.kinds = vec![parcel.kind.as_str().to_owned()];
+    item.kinds = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
     item
+}
+
+/// What a file is good for; one that is both is sent once, as debuginfo.
+fn kinds(role: ElfRole) -> &'static [ArtifactKind] {
+    match role {
+        ElfRole::Executable => &[ArtifactKind::Executable],
+        ElfRole::Both => &[ArtifactKind::Executable, ArtifactKind::Debuginfo],
+        ElfRole::Debuginfo | ElfRole::Neither => &[ArtifactKind::Debuginfo],
+    }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -136,7 +136,8 @@ impl Client {
         }
     }
 
-    /// GET of a JSON document; `None` for 404.
+    /// GET of a JSON document; `None` for a 404 of an Unhex server. A 404 of a proxy or of another
+    /// server says nothing, and is an error.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -153,7 +154,11 @@ impl Client {
             })
             .await?;
         if answer.status() == StatusCode::NOT_FOUND {
-            return Ok(None);
+            return if is_problem(&answer) {
+                Ok(None)
+            } else {
+                Err(self.answer_error("404 without a problem document"))
+            };
         }
         let answer = self.accepted(answer).await?;
         self.json(answer).await.map(Some)
@@ -302,6 +307,11 @@ async fn body(mut answer: Response, bytes_max: usize) -> Result<Vec<u8>, String>
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
+}
+
+fn is_problem(answer: &Response) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/problem+json"))
 }
 
 async fn problem(answer: Response) -> (StatusCode, Problem) {

@@ -29,7 +29,14 @@ impl Client {
     /// # Errors
     /// If the server refuses, is busy or cannot be reached.
     pub async fn ask(&self, question: &UploadQuestion) -> Result<UploadPlan, ClientError> {
-        self.post("uploads", question, self.answer_timeout).await
+        let answer = self.post("uploads", question, self.answer_timeout).await;
+        answer.map_err(|error| match error {
+            ClientError::Refused {
+                status: status @ (404 | 405),
+                ..
+            } => self.answer_error(&format!("{status} to POST /uploads")),
+            error => error,
+        })
     }
 
     /// Sends a file to where [`Self::ask`] said, and publishes it.

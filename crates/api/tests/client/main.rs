@@ -1,5 +1,12 @@
 //! The HTTP client against a server that is busy, lies, hangs or goes away.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected has failed"
+)]
+
 mod stub;
 
 use std::sync::{Arc, Mutex};
@@ -153,8 +160,15 @@ async fn another_kind_of_server_is_told_from_ours() {
 
 #[tokio::test]
 async fn what_is_unknown_is_none_and_no_error() {
-    let (url, _requests) = serve(vec![answer("404 Not Found", "", "{}")]);
+    let problem = "content-type: application/problem+json\r\n";
+    let ours = answer("404 Not Found", problem, "{}");
+    let proxy = || answer("404 Not Found", "content-type: text/html\r\n", "<html>");
+    let (url, _requests) = serve(vec![ours, proxy(), proxy()]);
     assert_eq!(client(&url).build_id_state("ab").await.unwrap(), None);
+    let error = client(&url).build_id_state("ab").await.unwrap_err();
+    assert!(matches!(error, ClientError::Answer { .. }), "{error}");
+    let error = client(&url).ask(&question()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Answer { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -1,11 +1,5 @@
 //! A server that answers by a script and remembers what it was asked, for faults that a real one does not have.
 
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a stub for tests may fail as they do"
-)]
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
