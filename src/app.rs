@@ -73,12 +73,13 @@ impl App {
             converter: Arc::new(converter),
             clock: Clock::system(),
             limits: ArtifactLimits::from(&config.limits),
+            metrics: Arc::clone(&metrics),
             tasks: background.tasks.clone(),
             stopping: background.stopping.clone(),
         }));
         artifacts.sweep_hourly();
         let open_index_bytes_max = config.limits.open_index_bytes_max;
-        let symbolizer = Symbolizer::new(Arc::clone(&artifacts), open_index_bytes_max);
+        let symbolizer = Symbolizer::new(Arc::clone(&artifacts), open_index_bytes_max, &metrics);
         Ok(Self {
             config: Arc::new(config),
             artifacts,

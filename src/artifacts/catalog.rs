@@ -18,6 +18,7 @@ use super::record::Record;
 use super::single_flight::SingleFlight;
 use super::state::{Known, State, Unreadable};
 use super::store::{GetLimit, ListQuery, ObjectStore, StoreError};
+use crate::metrics::CacheMeter;
 
 /// How old a state may be: an upload on another replica is seen that fast.
 pub(super) const STATE_AGE_MAX: Duration = Duration::from_secs(5);
@@ -45,6 +46,7 @@ pub(super) struct Catalog {
     /// When this process last published something about a build ID.
     published: moka::sync::Cache<BuildId, Instant>,
     loads: SingleFlight<BuildId, Result<Seen, LocateError>>,
+    meter: CacheMeter,
 }
 
 /// What was read of one build ID.
@@ -64,7 +66,7 @@ impl Seen {
 }
 
 impl Catalog {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, tasks: TaskTracker) -> Self {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, tasks: TaskTracker, meter: CacheMeter) -> Self {
         Self {
             store,
             seen: moka::sync::Cache::builder()
@@ -77,6 +79,7 @@ impl Catalog {
                 .max_capacity(100_000)
                 .build(),
             loads: SingleFlight::new(tasks),
+            meter,
         }
     }
 
@@ -105,8 +108,10 @@ impl Catalog {
         let since = since.max(self.published.get(id));
         let is_fresh = |seen: &Seen| since.is_none_or(|since| seen.listed >= since);
         if let Some(seen) = self.seen.get(id).filter(is_fresh) {
+            self.meter.hit();
             return Ok(seen.state);
         }
+        self.meter.miss();
         loop {
             let landing = self.loads.join(id.clone(), || self.load(id.clone()));
             let seen = landing.await.ok_or_else(|| LocateError::Store {
@@ -114,6 +119,8 @@ impl Catalog {
             })??;
             // A load that somebody else began earlier may have missed what is asked for.
             if is_fresh(&seen) {
+                let size_bytes = self.seen.weighted_size();
+                self.meter.holds(self.seen.entry_count(), size_bytes);
                 return Ok(seen.state);
             }
         }

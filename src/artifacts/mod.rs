@@ -61,6 +61,7 @@ use self::sources::Bundle;
 use self::state::State;
 use self::store::ObjectStore;
 use crate::limits::Limits;
+use crate::metrics::{Cache, Metrics};
 
 /// Memory for the directories of source bundles that were read lately.
 const BUNDLES_BYTES_MAX: u64 = 64 << 20;
@@ -88,6 +89,8 @@ pub struct ArtifactsParts {
     pub clock: Clock,
     /// Bounds on uploads.
     pub limits: ArtifactLimits,
+    /// Where its caches are counted.
+    pub metrics: Arc<Metrics>,
     /// Counts what goes on behind requests; a stop waits for it.
     pub tasks: TaskTracker,
     /// Cancelled at a stop.
@@ -134,12 +137,17 @@ impl Artifacts {
             converter,
             clock,
             limits,
+            metrics,
             tasks,
             stopping,
         } = parts;
         Self {
             inner: Arc::new(Inner {
-                catalog: Catalog::new(Arc::clone(&store), tasks.clone()),
+                catalog: Catalog::new(
+                    Arc::clone(&store),
+                    tasks.clone(),
+                    metrics.cache(Cache::States),
+                ),
                 blobs: Blobs::new(Arc::clone(&store), tasks.clone()),
                 bundles: moka::sync::Cache::builder()
                     .weigher(|_, bundle: &Bundle| bundle.weight_bytes())

@@ -117,11 +117,12 @@ metrics! {
     conversion_seconds: HistogramVec = "unhex_conversion_duration_seconds" [];
     /// Conversions that run now or wait for memory.
     conversions_running: IntGaugeVec = "unhex_conversions_running" [];
-    /// Questions to a cache by its name and by result: hit or miss.
+    /// Questions to a cache by its name (states: what is known of build IDs; indexes: open symbol
+    /// indexes) and by result: hit or miss.
     cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];
-    /// Entries in a cache.
+    /// Entries in a cache after the last miss.
     cache_entries: IntGaugeVec = "unhex_cache_entries" ["cache"];
-    /// Bytes in a cache.
+    /// Bytes in a cache after the last miss; of open indexes the mapped ones.
     cache_bytes: IntGaugeVec = "unhex_cache_bytes" ["cache"];
     /// Resident memory of the server, without its conversion children.
     resident_bytes: IntGaugeVec = "process_resident_memory_bytes" [];

@@ -79,13 +79,32 @@ impl Cache {
     }
 }
 
-/// What a cache answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheResult {
-    /// It had it.
-    Hit,
+/// Counts the questions to one cache and how much is in it; cheap to clone and to use.
+#[derive(Clone, Debug)]
+pub struct CacheMeter {
+    hits: prometheus::IntCounter,
+    misses: prometheus::IntCounter,
+    entries: prometheus::IntGauge,
+    bytes: prometheus::IntGauge,
+}
+
+impl CacheMeter {
+    /// The cache had it.
+    pub fn hit(&self) {
+        self.hits.inc();
+    }
+
     /// It had to be fetched.
-    Miss,
+    pub fn miss(&self) {
+        self.misses.inc();
+    }
+
+    /// So much is in it now.
+    pub fn holds(&self, entries: u64, size_bytes: u64) {
+        let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        self.entries.set(number(entries));
+        self.bytes.set(number(size_bytes));
+    }
 }
 
 /// A finished answer.
@@ -214,29 +233,16 @@ impl Metrics {
             .observe(duration.as_secs_f64());
     }
 
-    /// Counts a question to a cache.
-    pub fn cache_asked(&self, cache: Cache, result: CacheResult) {
-        let result = match result {
-            CacheResult::Hit => "hit",
-            CacheResult::Miss => "miss",
-        };
-        self.families
-            .cache_requests
-            .with_label_values(&[cache.as_str(), result])
-            .inc();
-    }
-
-    /// Notes how much is in a cache.
-    pub fn cache_holds(&self, cache: Cache, entries: u64, size_bytes: u64) {
-        let labels = &[cache.as_str()];
-        self.families
-            .cache_entries
-            .with_label_values(labels)
-            .set(i64::try_from(entries).unwrap_or(i64::MAX));
-        self.families
-            .cache_bytes
-            .with_label_values(labels)
-            .set(i64::try_from(size_bytes).unwrap_or(i64::MAX));
+    /// The meter of a cache.
+    pub fn cache(&self, cache: Cache) -> CacheMeter {
+        let families = &self.families;
+        let name = cache.as_str();
+        CacheMeter {
+            hits: families.cache_requests.with_label_values(&[name, "hit"]),
+            misses: families.cache_requests.with_label_values(&[name, "miss"]),
+            entries: families.cache_entries.with_label_values(&[name]),
+            bytes: families.cache_bytes.with_label_values(&[name]),
+        }
     }
 
     /// All of it in Prometheus's text format.

@@ -27,6 +27,7 @@ use unhex_api::symbolize::SymbolizeRequest;
 use self::binaries::{Finder, Named};
 use self::open_indexes::OpenIndexes;
 use crate::artifacts::Artifacts;
+use crate::metrics::{Cache, Metrics};
 
 /// The longest that a request may wait for conversions: below the time-outs of proxies.
 const WAIT_SECONDS_MAX: u32 = 60;
@@ -41,10 +42,10 @@ pub struct Symbolizer {
 
 impl Symbolizer {
     /// A symbolizer over a store, which keeps at most so many bytes of indexes open.
-    pub fn new(artifacts: Arc<Artifacts>, open_index_bytes_max: u64) -> Self {
+    pub fn new(artifacts: Arc<Artifacts>, open_index_bytes_max: u64, metrics: &Metrics) -> Self {
         Self {
             artifacts,
-            indexes: OpenIndexes::new(open_index_bytes_max),
+            indexes: OpenIndexes::new(open_index_bytes_max, metrics.cache(Cache::Indexes)),
             pool: CpuPool::for_this_machine(),
         }
     }

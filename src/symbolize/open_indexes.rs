@@ -13,6 +13,7 @@ use moka::future::Cache;
 use unhex_symbols::index::{Facts, IndexError, SymbolIndex};
 
 use crate::artifacts::IndexFile;
+use crate::metrics::CacheMeter;
 
 /// Weights are counted in this unit, since moka's are 32 bits.
 const WEIGHT_BYTES: u64 = 1 << 10;
@@ -60,11 +61,12 @@ pub(super) enum OpenError {
 #[derive(Debug)]
 pub(super) struct OpenIndexes {
     cache: Cache<[u8; 32], Arc<OpenIndex>>,
+    meter: CacheMeter,
 }
 
 impl OpenIndexes {
     /// None yet, and at most so many bytes.
-    pub(super) fn new(bytes_max: u64) -> Self {
+    pub(super) fn new(bytes_max: u64, meter: CacheMeter) -> Self {
         let weigh = |_: &[u8; 32], open: &Arc<OpenIndex>| {
             let weight = open.size_bytes.saturating_add(ENTRY_OVERHEAD_BYTES) / WEIGHT_BYTES;
             u32::try_from(weight).unwrap_or(u32::MAX)
@@ -73,7 +75,7 @@ impl OpenIndexes {
             .max_capacity(bytes_max / WEIGHT_BYTES)
             .weigher(weigh)
             .build();
-        Self { cache }
+        Self { cache, meter }
     }
 
     /// The index, opened at most once at a time however many ask. The first one reads it whole to
@@ -83,14 +85,19 @@ impl OpenIndexes {
     /// If it cannot be read, or is damaged. That is not remembered.
     pub(super) async fn open(&self, file: &IndexFile) -> Result<Arc<OpenIndex>, Arc<OpenError>> {
         if let Some(open) = self.cache.get(&file.sha256).await {
+            self.meter.hit();
             return Ok(open);
         }
+        self.meter.miss();
         let path = file.path.clone();
         let opening = async move {
             let open = tokio::task::spawn_blocking(move || open_and_verify(&path)).await??;
             Ok(Arc::new(open))
         };
-        self.cache.try_get_with(file.sha256, opening).await
+        let opened = self.cache.try_get_with(file.sha256, opening).await;
+        let mapped_bytes = self.cache.weighted_size().saturating_mul(WEIGHT_BYTES);
+        self.meter.holds(self.cache.entry_count(), mapped_bytes);
+        opened
     }
 }
 

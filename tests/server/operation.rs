@@ -140,3 +140,22 @@ async fn every_described_route_exists_with_its_methods() {
     }
     assert!(asked >= 8, "{asked} routes in {}", text.text());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_to_caches_are_counted() {
+    let server = TestServer::start().await;
+    for _ in 0..3 {
+        server.get_raw("/buildid/ab01/debuginfo").await;
+    }
+    let metrics = server.get_raw("/metrics").await;
+    let asked = |result: &str| {
+        let name = format!("unhex_cache_requests_total{{cache=\"states\",result=\"{result}\"}} ");
+        let line = metrics
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix(&name));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    // On a slow machine what was read may be too old for the next question.
+    assert!(asked("miss") >= 1 && asked("miss") + asked("hit") == 3);
+}
