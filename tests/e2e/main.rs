@@ -1,0 +1,9 @@
+//! The real program against the real clients: gdb, valgrind, elfutils' and llvm's tools.
+#![cfg(test)]
+
+mod debuginfod_find;
+mod gdb;
+mod llvm;
+mod symbol_server;
+mod tour;
+mod valgrind;
