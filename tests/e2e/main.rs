@@ -3,6 +3,7 @@
 
 mod debuginfod_find;
 mod gdb;
+mod hostile;
 mod llvm;
 mod symbol_server;
 mod tour;

@@ -120,6 +120,19 @@ pub fn with_contents(bytes: &[u8], section: &str, contents: &[u8]) -> Vec<u8> {
     with_section(&changed, section, SectionField::Size, contents.len() as u64)
 }
 
+/// The file with another build ID of 20 bytes, or `None` when it has no such note: each hostile file
+/// needs one of its own, since a server keeps one set of files a build ID.
+pub fn with_build_id(bytes: &[u8], id: [u8; 20]) -> Option<Vec<u8>> {
+    // Sizes of name and description, NT_GNU_BUILD_ID, and the name.
+    const NOTE: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
+    let note = bytes
+        .windows(NOTE.len())
+        .position(|window| window == NOTE)?;
+    let at = note + NOTE.len();
+    bytes.get(at..at + id.len())?;
+    Some(overwritten(bytes, at, &id))
+}
+
 /// How a compressed section says that it was compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
@@ -239,6 +252,17 @@ mod tests {
         assert_eq!(Layout::of(&forged).section(".debug_info").size, 0x1234);
         let changed = sound.iter().zip(&forged).filter(|(a, b)| a != b).count();
         assert!((1..=8).contains(&changed), "{changed} bytes");
+    }
+
+    #[test]
+    fn a_build_id_is_replaced() {
+        let program = Program::c("int main(void) { return 0; }").build();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let changed = with_build_id(&program.bytes(), [7; 20]).expect("a note");
+        std::fs::write(file.path(), changed).expect("written");
+        let found = crate::fixture::build_id_of(file.path());
+        assert_eq!(found, Some("07".repeat(20)));
+        assert_eq!(with_build_id(b"\x7fELF", [7; 20]), None);
     }
 
     #[test]

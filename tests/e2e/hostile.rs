@@ -1,0 +1,187 @@
+//! Files made to break a reader: each gets a typed refusal or a status that says what is wrong, in
+//! little time and memory, and the server then answers as before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use unhex_testkit::fixture::{Fixture, Program};
+use unhex_testkit::hostile::{self, Hostile};
+use unhex_testkit::http::{self, Response};
+use unhex_testkit::server::{self, Server};
+
+use crate::symbol_server::UNHEX;
+
+/// Longest time of an upload and the question after it, together.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How much the server and its children may grow.
+const GROWTH_BYTES_MAX: u64 = 300 << 20;
+
+/// What a server may say of a file that it took in; `pending` is no end.
+const FINAL_STATUSES: &[&str] = &[
+    "found",
+    "no_debug_info",
+    "unknown_build_id",
+    "malformed",
+    "unsupported",
+    "too_large",
+    "timeout",
+];
+
+fn sound() -> Fixture {
+    let text = "static inline int f(int x) { return x * 2; }\nint main(void) { return f(0); }\n";
+    Program::c(text).flags(&["-g", "-O1", "-gz=none"]).build()
+}
+
+/// The greatest memory of a server and its children while it is watched.
+struct MemoryWatch {
+    most: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MemoryWatch {
+    fn of(server: &Server) -> Self {
+        let (most, stop) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (id, seen, ended) = (server.id(), Arc::clone(&most), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                seen.fetch_max(server::memory_bytes_of_tree(id), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self {
+            most,
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for MemoryWatch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+fn upload(server: &Server, bytes: &[u8]) -> Response {
+    let url = server.url("/artifacts");
+    let request = http::Request {
+        method: "POST",
+        url: &url,
+        headers: &[],
+        body: bytes,
+    };
+    http::send(&request).unwrap_or_else(|| panic!("no answer to an upload\n{}", server.log()))
+}
+
+fn symbolize(server: &Server, build_id: &str) -> Value {
+    let body = json!({
+        "modules": [{ "build_id": build_id, "addresses": ["0x1000", "0x1139"] }],
+        "wait_seconds": 10,
+    });
+    let answer = http::post_json(&server.url("/symbolize"), &body.to_string());
+    let answer = answer.unwrap_or_else(|| panic!("no answer about {build_id}\n{}", server.log()));
+    assert_eq!(answer.status, 200, "{}\n{}", answer.text(), server.log());
+    serde_json::from_slice(&answer.body).expect("JSON")
+}
+
+/// Uploads a file and asks for its symbols: what the server says in the end.
+fn outcome(server: &Server, file: &Hostile, build_id: &str) -> String {
+    let started = Instant::now();
+    let answer = upload(server, &file.bytes);
+    let said = match answer.status {
+        400..=499 => {
+            let problem: Value = serde_json::from_slice(&answer.body).expect("JSON");
+            assert!(
+                problem["type"].is_string() && problem["detail"].is_string(),
+                "{problem}"
+            );
+            format!("{} {}", answer.status, problem["detail"])
+        }
+        200 | 201 => {
+            let answer = symbolize(server, build_id);
+            let module = &answer["modules"][0];
+            let status = module["status"].as_str().unwrap_or("nothing");
+            assert!(FINAL_STATUSES.contains(&status), "{}: {module}", file.what);
+            format!("{status} {}", module["detail"])
+        }
+        status => panic!(
+            "{}: {status} {}\n{}",
+            file.what,
+            answer.text(),
+            server.log()
+        ),
+    };
+    let elapsed = started.elapsed();
+    assert!(
+        elapsed < ANSWER_DEADLINE,
+        "{}: {elapsed:?}, {said}",
+        file.what
+    );
+    said
+}
+
+fn assert_answers_normally(server: &Server, sound: &Fixture) {
+    let answer = upload(server, &sound.bytes());
+    assert!(
+        matches!(answer.status, 200 | 201),
+        "{}\n{}",
+        answer.text(),
+        server.log()
+    );
+    let module = &symbolize(server, &sound.build_id())["modules"][0];
+    assert_eq!(module["status"], "found", "{module}\n{}", server.log());
+}
+
+/// Uploads every file under a build ID of its own, and checks what is true of all of them.
+fn survive(sound: &Fixture, files: &[(Hostile, String)]) -> Vec<String> {
+    let server = Server::start(UNHEX);
+    assert_answers_normally(&server, &sound.clone());
+    let before = server.memory_bytes();
+    let watch = MemoryWatch::of(&server);
+    let said = files
+        .iter()
+        .map(|(file, id)| format!("{}: {}", file.what, outcome(&server, file, id)))
+        .collect();
+    let growth = watch.most.load(Ordering::Relaxed).saturating_sub(before);
+    assert!(growth < GROWTH_BYTES_MAX, "grew by {growth} bytes");
+    assert_answers_normally(&server, sound);
+    said
+}
+
+/// Gives each file its own build ID, where the file still has one.
+fn with_own_build_ids(files: Vec<Hostile>) -> Vec<(Hostile, String)> {
+    let own = |(mut file, number): (Hostile, u8)| {
+        if let Some(bytes) = hostile::with_build_id(&file.bytes, [number; 20]) {
+            file.bytes = bytes;
+        }
+        (file, format!("{number:02x}").repeat(20))
+    };
+    files.into_iter().zip(1..).map(own).collect()
+}
+
+#[test]
+fn hostile_files_get_a_reason_and_do_no_harm() {
+    let sound = sound();
+    let files = with_own_build_ids(hostile::all(&sound.bytes()));
+    assert!(files.len() >= 20);
+    let said = survive(&sound, &files);
+    let text = said.join("\n");
+    println!("{text}");
+}
+
+#[test]
+fn files_cut_at_every_section_get_a_reason_and_do_no_harm() {
+    let sound = sound();
+    let files = with_own_build_ids(hostile::truncations(&sound.bytes()));
+    let said = survive(&sound, &files);
+    println!("{}", said.join("\n"));
+}
