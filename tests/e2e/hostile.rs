@@ -1,16 +1,13 @@
 //! Files made to break a reader: each gets a typed refusal or a status that says what is wrong, in
 //! little time and memory, and the server then answers as before.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use unhex_testkit::fixture::{Fixture, Program};
 use unhex_testkit::hostile::{self, Hostile};
 use unhex_testkit::http::{self, Response};
-use unhex_testkit::server::{self, Server};
+use unhex_testkit::server::Server;
 
 use crate::symbol_server::UNHEX;
 
@@ -34,41 +31,6 @@ const FINAL_STATUSES: &[&str] = &[
 fn sound() -> Fixture {
     let text = "static inline int f(int x) { return x * 2; }\nint main(void) { return f(0); }\n";
     Program::c(text).flags(&["-g", "-O1", "-gz=none"]).build()
-}
-
-/// The greatest memory of a server and its children while it is watched.
-struct MemoryWatch {
-    most: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl MemoryWatch {
-    fn of(server: &Server) -> Self {
-        let (most, stop) = (
-            Arc::new(AtomicU64::new(0)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (id, seen, ended) = (server.id(), Arc::clone(&most), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                seen.fetch_max(server::memory_bytes_of_tree(id), Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        });
-        Self {
-            most,
-            stop,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for MemoryWatch {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        drop(self.thread.take().map(JoinHandle::join));
-    }
 }
 
 fn upload(server: &Server, bytes: &[u8]) -> Response {
@@ -144,14 +106,14 @@ fn assert_answers_normally(server: &Server, sound: &Fixture) {
 /// Uploads every file under a build ID of its own, and checks what is true of all of them.
 fn survive(sound: &Fixture, files: &[(Hostile, String)]) -> Vec<String> {
     let server = Server::start(UNHEX);
-    assert_answers_normally(&server, &sound.clone());
+    assert_answers_normally(&server, sound);
     let before = server.memory_bytes();
-    let watch = MemoryWatch::of(&server);
+    let watch = server.watch_memory();
     let said = files
         .iter()
         .map(|(file, id)| format!("{}: {}", file.what, outcome(&server, file, id)))
         .collect();
-    let growth = watch.most.load(Ordering::Relaxed).saturating_sub(before);
+    let growth = watch.most_bytes().saturating_sub(before);
     assert!(growth < GROWTH_BYTES_MAX, "grew by {growth} bytes");
     assert_answers_normally(&server, sound);
     said

@@ -4,6 +4,7 @@
 mod debuginfod_find;
 mod gdb;
 mod hostile;
+mod large;
 mod llvm;
 mod symbol_server;
 mod tour;

@@ -13,6 +13,7 @@
 pub mod fixture;
 pub mod hostile;
 pub mod http;
+pub mod memory;
 pub mod reference;
 pub mod repository;
 pub mod run;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
+use crate::memory::{self, MemoryWatch};
 use crate::{http, run};
 
 /// Longest time from the start until the server answers; it takes tenths of a second on an idle machine.
@@ -133,12 +134,17 @@ impl Server {
 
     /// Resident memory of the server and its children now, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        memory_bytes_of_tree(self.id())
+        memory::of_tree(self.id())
+    }
+
+    /// Watches that memory until the watch is dropped.
+    pub fn watch_memory(&self) -> MemoryWatch {
+        MemoryWatch::start(self.id())
     }
 
     /// The most memory that the server itself, without children, had resident so far, in bytes.
     pub fn peak_memory_bytes(&self) -> u64 {
-        status_bytes(self.id(), "VmHWM:")
+        memory::status_bytes(self.id(), "VmHWM:")
     }
 
     /// Kills it at once, as `kill -9` does, and returns its folder.
@@ -181,66 +187,5 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
-    }
-}
-
-/// Resident memory of a process and all its descendants, in bytes; those that end meanwhile count nothing.
-pub fn memory_bytes_of_tree(id: u32) -> u64 {
-    let children: u64 = children_of(id).into_iter().map(memory_bytes_of_tree).sum();
-    status_bytes(id, "VmRSS:") + children
-}
-
-/// A field of `/proc/ID/status` that is in kB; 0 when the process is gone.
-fn status_bytes(id: u32, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix(field)?
-                .split_whitespace()
-                .next()?
-                .parse()
-                .ok()
-        })
-        .map_or(0, |kib: u64| kib * 1024)
-}
-
-fn children_of(id: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{id}/task"))
-        .into_iter()
-        .flatten();
-    tasks
-        .flatten()
-        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|children| {
-            children
-                .split_whitespace()
-                .filter_map(|id| id.parse().ok())
-                .collect::<Vec<u32>>()
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tools;
-
-    #[test]
-    fn memory_of_children_is_counted() {
-        let mut shell = Command::new(tools::BASH.path())
-            .args(["-c", "bash -c 'echo; read line' & wait"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("bash starts");
-        let mut stdout = shell.stdout.take().expect("a pipe");
-        stdout.read_exact(&mut [0]).expect("the inner shell is up");
-        assert!(memory_bytes_of_tree(shell.id()) > status_bytes(shell.id(), "VmRSS:"));
-        for id in children_of(shell.id()) {
-            let id = Pid::from_raw(i32::try_from(id).expect("small")).expect("not 0");
-            rustix::process::kill_process(id, Signal::KILL).expect("it runs");
-        }
-        shell.wait().expect("the shell ends");
     }
 }
