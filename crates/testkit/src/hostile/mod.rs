@@ -220,7 +220,7 @@ fn packed_zeros(packing: Packing, count: u64) -> Vec<u8> {
     match packing {
         Packing::Zlib => {
             let mut encoder =
-                flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+                flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
             write(&mut encoder);
             encoder.finish().expect("memory can be written")
         }
