@@ -1,7 +1,7 @@
 //! Look-ups: files, sections, sources, identities and lists, from the folded state.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use unhex_build_id::{BuildId, Identity};
 use unhex_symbols::elf;
@@ -114,12 +114,10 @@ impl Inner {
             let read = read.await.map_err(|error| cut_off(&error))?;
             let read = read.map_err(|error| damaged(bundle, &error))?;
             if let Some(bytes) = read {
-                let seconds = bundle.body.provenance.at_unix_seconds;
-                let modified = UNIX_EPOCH + Duration::from_secs(seconds);
                 return Ok(Some(Source {
                     bytes,
                     path,
-                    modified,
+                    modified: earliest_upload(&state),
                 }));
             }
         }
@@ -244,6 +242,14 @@ fn section_range(
     let file = Mapped::open(path)?;
     // A file that was taken in can be parsed; if not, it has no such section.
     Ok(elf::section_range(file.bytes(), name).ok().flatten())
+}
+
+/// When the first file of a build ID was uploaded: its sources count as modified then, since they are
+/// older than what was built from them, and gdb warns of a source that is newer.
+fn earliest_upload(state: &State) -> SystemTime {
+    let uploads = state.artifacts.iter();
+    let seconds = uploads.map(|artifact| artifact.body.provenance.at_unix_seconds);
+    UNIX_EPOCH + Duration::from_secs(seconds.min().unwrap_or_default())
 }
 
 fn cut_off(error: &dyn std::fmt::Display) -> LocateError {

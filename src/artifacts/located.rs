@@ -101,7 +101,8 @@ pub struct Source {
     pub bytes: bytes::Bytes,
     /// The canonical path, with the leading `/`.
     pub path: String,
-    /// When its bundle was uploaded, in whole seconds.
+    /// When the first file of its build ID was uploaded, in whole seconds: a source is older than
+    /// what was built from it.
     pub modified: SystemTime,
 }
 

@@ -76,6 +76,7 @@ fn assert_symbolized(said: &str, server: &SymbolServer) {
         "sum += order->number;",
         "return total(&last);",
     ];
+    assert!(!said.contains("more recent than executable"), "{said}");
     for text in expected {
         assert!(
             said.contains(text),
