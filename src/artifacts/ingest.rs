@@ -271,8 +271,9 @@ impl Inner {
             let landing = self.begin_conversion(&ingested.build_id);
             match timeout_at(deadline, landing).await {
                 Ok(Some(Ok(()))) if Instant::now() < deadline => {}
-                Ok(Some(Err(error))) => {
-                    ingested.add_detail(&error.to_string());
+                // The log has the reason; a later look at the index tries again.
+                Ok(Some(Err(_error))) => {
+                    ingested.add_detail("no symbol index can be made now");
                     break;
                 }
                 _ => break,

@@ -1,5 +1,6 @@
 //! Which key holds what: docs/object-layout.md in code, and the only place that builds keys.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -86,8 +87,9 @@ impl From<UploadId> for String {
     }
 }
 
-/// What a record says; the first word of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What a record says; the first word of its name. Ordered as its words are, since the order of names
+/// is part of what every version has to agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordKind {
     /// A file was stored.
     Artifact(ArtifactKind),
@@ -122,6 +124,18 @@ impl RecordKind {
             Self::Refusal => "refusal",
             Self::Tombstone => "tombstone",
         }
+    }
+}
+
+impl Ord for RecordKind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for RecordKind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -249,6 +263,24 @@ mod tests {
         }
         assert!("index.json".parse::<RecordName>().is_err());
         assert!("index.00.00.json".parse::<RecordName>().is_err());
+    }
+
+    #[test]
+    fn names_are_ordered_as_their_texts() {
+        let named = |kind, byte: u8| RecordName {
+            kind,
+            sha256: ContentHash([byte; 32]),
+            upload: UploadId::new(UNIX_EPOCH, [byte; 10]),
+        };
+        let mut names: Vec<RecordName> = RecordKind::ALL
+            .into_iter()
+            .flat_map(|kind| [named(kind, 9), named(kind, 0xa0), named(kind, 0)])
+            .collect();
+        names.sort();
+        let mut texts: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let sorted = texts.clone();
+        texts.sort();
+        assert_eq!(sorted, texts);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl<'a> Publish<'a> {
     pub(super) async fn aliases(&self, identities: &[Identity]) -> Result<(), PublishError> {
         for identity in identities {
             let key = layout::alias(identity, self.id).map_err(StoreError::from)?;
-            let json = serde_json::to_vec_pretty(&Alias {
+            let json = serde_json::to_vec(&Alias {
                 identity,
                 build_id: self.id,
             })?;

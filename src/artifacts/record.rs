@@ -222,7 +222,7 @@ impl Record {
     /// # Errors
     /// Never for records that this program makes; the encoder's signature has an error.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut json = serde_json::to_vec_pretty(self)?;
+        let mut json = serde_json::to_vec(self)?;
         json.push(b'\n');
         Ok(json)
     }
@@ -256,5 +256,79 @@ impl Record {
             return other("name", record.name().to_string(), name.to_string());
         }
         Ok(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The keys and the JSON of the examples in the document.
+    fn examples() -> Vec<(&'static str, &'static str)> {
+        let document = include_str!("../../docs/object-layout.md");
+        let examples = document
+            .split("```json\n")
+            .zip(document.split("```json\n").skip(1));
+        examples
+            .map(|(before, after)| {
+                let key = before.trim_end().rsplit('`').nth(1).unwrap();
+                (key, after.split_once("```").unwrap().0)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_examples_of_the_document_are_read_and_written_back() {
+        let mut kinds = BTreeSet::new();
+        for (key, json) in examples() {
+            let parts: Vec<&str> = key.split('/').collect();
+            let ["builds", shard, id, "rec", name] = parts[..] else {
+                panic!("no key of a record: {key}");
+            };
+            assert!(id.starts_with(shard));
+            let (id, name): (BuildId, RecordName) = (id.parse().unwrap(), name.parse().unwrap());
+            let record = Record::read(json.as_bytes(), &id, &name)
+                .unwrap_or_else(|error| panic!("{key}: {error}"));
+            let again = Record::read(&record.to_json().unwrap(), &id, &name).unwrap();
+            assert_eq!(again, record);
+            let written: serde_json::Value =
+                serde_json::from_slice(&record.to_json().unwrap()).unwrap();
+            let example: serde_json::Value = serde_json::from_str(json).unwrap();
+            assert_eq!(written, example, "{key}");
+            kinds.insert(name.kind.as_str());
+        }
+        let expected = [
+            "executable",
+            "failure",
+            "index",
+            "refusal",
+            "sources",
+            "tombstone",
+        ];
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_record_that_was_moved_torn_or_written_by_a_newer_program_is_not_taken() {
+        let (key, json) = examples()[0];
+        let name: RecordName = key.rsplit('/').next().unwrap().parse().unwrap();
+        let id: BuildId = "9a0f00000000000000000000000000000000beef".parse().unwrap();
+        let other: BuildId = "9a0f".parse().unwrap();
+        let read = |json: &str, id| Record::read(json.as_bytes(), id, &name);
+        assert!(matches!(
+            read(json, &other),
+            Err(ReadRecordError::OtherKey { .. })
+        ));
+        assert!(matches!(
+            read(json.get(..90).unwrap(), &id),
+            Err(ReadRecordError::NotJson(_))
+        ));
+        let newer = json.replace("\"version\": 1", "\"version\": 2");
+        assert!(matches!(read(&newer, &id), Err(ReadRecordError::TooNew(2))));
+        let more = json.replace("\"version\": 1", "\"version\": 1, \"later\": true");
+        assert!(
+            read(&more, &id).is_ok(),
+            "a field of a later version is ignored"
+        );
     }
 }

@@ -58,11 +58,12 @@ pub(super) async fn get_build_id(
     let mut answer = wire::build_id_state(id.to_string(), &state, version);
     // Whoever asks wants the index; a newer converter makes it anew now.
     if let Err(error) = app.artifacts.index(&id).await {
+        tracing::warn!(build_id = %id, %error, "the symbol index of {id} is not known now");
         let detail = answer.detail.get_or_insert_default();
         if !detail.is_empty() {
             detail.push_str("; ");
         }
-        detail.push_str(&error.to_string());
+        detail.push_str("the symbol index cannot be looked at or made now");
     }
     Ok(Json(answer))
 }

@@ -13,8 +13,13 @@
     reason = "a test binary exports nothing; pub says what the modules share"
 )]
 
+mod artifacts_conversions;
+mod artifacts_faults;
+mod artifacts_races;
+mod artifacts_store;
 mod build_ids;
 mod calls;
+mod crash;
 mod debuginfod;
 mod documents;
 mod download;

@@ -1,0 +1,348 @@
+//! A store that fails on demand, a converter that does as it is told, and artifacts over both.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use unhex::artifacts::record::Provenance;
+use unhex::artifacts::store::{
+    BlobForm, GetLimit, ListQuery, LocalFile, LocalStore, ObjectEntry, ObjectKey, ObjectStore,
+    StagedFile, Staging, StoreError, StoreFuture,
+};
+use unhex::artifacts::{
+    ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding,
+    ConversionResult, Convert, IngestError, Ingested, Origin, SourceLimits, Target, Upload,
+};
+use unhex::conversion::{ConversionSources, Converted};
+use unhex_build_id::{BuildId, Identity};
+use unhex_symbols::quality::Quality;
+
+/// What is being asked of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Put,
+    PutFile,
+    Get,
+    Open,
+    List,
+    Delete,
+}
+
+/// Decides, before the store does anything, whether it fails.
+type Hook = dyn Fn(Operation, String) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync;
+
+/// A local store behind a hook.
+pub struct FaultyStore {
+    store: Arc<LocalStore>,
+    hook: Mutex<Arc<Hook>>,
+}
+
+impl FaultyStore {
+    pub fn over(store: Arc<LocalStore>) -> Arc<Self> {
+        let hook: Arc<Hook> = Arc::new(|_, _| async { Ok(()) }.boxed());
+        Arc::new(Self {
+            store,
+            hook: Mutex::new(hook),
+        })
+    }
+
+    /// From now on asks `hook`.
+    pub fn set(
+        &self,
+        hook: impl Fn(Operation, String) -> BoxFuture<'static, Result<(), StoreError>>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        *self.hook.lock() = Arc::new(hook);
+    }
+
+    /// From now on fails where `fails` says so.
+    pub fn fail(
+        &self,
+        kind: std::io::ErrorKind,
+        fails: impl Fn(Operation, &str) -> bool + Send + Sync + 'static,
+    ) {
+        self.set(move |operation, key| {
+            let failed = fails(operation, &key);
+            async move {
+                if failed {
+                    return Err(StoreError::from_io(
+                        "doing as the test says with",
+                        &key,
+                        kind.into(),
+                    ));
+                }
+                Ok(())
+            }
+            .boxed()
+        });
+    }
+
+    /// From now on works.
+    pub fn mend(&self) {
+        self.set(|_, _| async { Ok(()) }.boxed());
+    }
+
+    fn ask<'a, T: 'a>(
+        &'a self,
+        operation: Operation,
+        key: &str,
+        then: impl FnOnce(&'a LocalStore) -> StoreFuture<'a, T> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        let hook = Arc::clone(&self.hook.lock());
+        let asked = hook(operation, key.to_owned());
+        async move {
+            asked.await?;
+            then(&self.store).await
+        }
+        .boxed()
+    }
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultyStore")
+    }
+}
+
+impl ObjectStore for FaultyStore {
+    fn put(&self, key: ObjectKey, bytes: Bytes) -> StoreFuture<'_, ()> {
+        let name = key.to_string();
+        self.ask(Operation::Put, &name, |store| store.put(key, bytes))
+    }
+
+    fn put_file(&self, key: ObjectKey, staged: StagedFile) -> StoreFuture<'_, BlobForm> {
+        let name = key.to_string();
+        self.ask(Operation::PutFile, &name, |store| {
+            store.put_file(key, staged)
+        })
+    }
+
+    fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>> {
+        let name = key.to_string();
+        self.ask(Operation::Get, &name, move |store| store.get(key, limit))
+    }
+
+    fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>> {
+        let name = key.to_string();
+        self.ask(Operation::Open, &name, |store| store.open(key, form))
+    }
+
+    fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>> {
+        let name = query.prefix.clone();
+        self.ask(Operation::List, &name, |store| store.list(query))
+    }
+
+    fn list_folders(&self, query: ListQuery) -> StoreFuture<'_, Vec<String>> {
+        let name = query.prefix.clone();
+        self.ask(Operation::List, &name, |store| store.list_folders(query))
+    }
+
+    fn delete(&self, key: ObjectKey) -> StoreFuture<'_, ()> {
+        let name = key.to_string();
+        self.ask(Operation::Delete, &name, |store| store.delete(key))
+    }
+
+    fn staging(&self) -> &Staging {
+        self.store.staging()
+    }
+}
+
+/// What the converter does next.
+pub type Script = dyn Fn(&ConversionSources) -> BoxFuture<'static, ConversionResult> + Send + Sync;
+
+/// A converter whose index is the list of its sources' hashes.
+pub struct ScriptedConverter {
+    pub version: AtomicU32,
+    pub runs: AtomicUsize,
+    script: Mutex<Arc<Script>>,
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the result of a conversion that went well"
+)]
+/// The facts of an index that [`ScriptedConverter`] makes.
+pub fn converted() -> ConversionResult {
+    Ok(Ok(Converted {
+        quality: Quality::DwarfLines,
+        functions: 2,
+        lines: 3,
+        units_failed: 0,
+        needs_supplement: None,
+        converter_version: 1,
+        size_bytes: 0,
+    }))
+}
+
+impl ScriptedConverter {
+    pub fn new() -> Arc<Self> {
+        let script: Arc<Script> = Arc::new(|_| async { converted() }.boxed());
+        Arc::new(Self {
+            version: AtomicU32::new(1),
+            runs: AtomicUsize::new(0),
+            script: Mutex::new(script),
+        })
+    }
+
+    pub fn set(
+        &self,
+        script: impl Fn(&ConversionSources) -> BoxFuture<'static, ConversionResult>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        *self.script.lock() = Arc::new(script);
+    }
+
+    pub fn answer(&self, result: ConversionResult) {
+        self.set(move |_| {
+            let result = result.clone();
+            async move { result }.boxed()
+        });
+    }
+
+    pub fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+impl fmt::Debug for ScriptedConverter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScriptedConverter")
+    }
+}
+
+impl Convert for ScriptedConverter {
+    fn version(&self) -> u32 {
+        self.version.load(Ordering::SeqCst)
+    }
+
+    fn convert<'a>(
+        &'a self,
+        sources: &'a ConversionSources,
+        output: &'a Path,
+    ) -> BoxFuture<'a, ConversionResult> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        let script = Arc::clone(&self.script.lock());
+        let answered = script(sources);
+        let index = format!("{} {:?}", self.version(), sources);
+        async move {
+            let mut result = answered.await;
+            if let Ok(Ok(converted)) = &mut result {
+                std::fs::write(output, &index).unwrap();
+                converted.size_bytes = index.len().try_into().unwrap();
+            }
+            result
+        }
+        .boxed()
+    }
+}
+
+/// A folder, and what stands over it.
+pub struct Room {
+    pub folder: TempDir,
+    pub store: Arc<FaultyStore>,
+    pub converter: Arc<ScriptedConverter>,
+    pub artifacts: Artifacts,
+    /// Seconds that the clock is ahead of the machine's.
+    pub ahead: Arc<AtomicU64>,
+}
+
+impl Room {
+    pub fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let local = Arc::new(LocalStore::open(folder.path()).unwrap());
+        let store = FaultyStore::over(local);
+        let converter = ScriptedConverter::new();
+        let ahead = Arc::new(AtomicU64::new(0));
+        let artifacts = artifacts(&store, &converter, &ahead);
+        Self {
+            folder,
+            store,
+            converter,
+            artifacts,
+            ahead,
+        }
+    }
+
+    /// A second server over the same store, with caches of its own.
+    pub fn replica(&self) -> Artifacts {
+        artifacts(&self.store, &self.converter, &self.ahead)
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.ahead.fetch_add(by.as_secs(), Ordering::SeqCst);
+    }
+}
+
+fn artifacts(
+    store: &Arc<FaultyStore>,
+    converter: &Arc<ScriptedConverter>,
+    ahead: &Arc<AtomicU64>,
+) -> Artifacts {
+    let ahead = Arc::clone(ahead);
+    Artifacts::new(ArtifactsParts {
+        store: Arc::clone(store) as Arc<dyn ObjectStore>,
+        converter: Arc::clone(converter) as Arc<dyn Convert>,
+        clock: Clock::new(move || {
+            SystemTime::now() + Duration::from_secs(ahead.load(Ordering::SeqCst))
+        }),
+        limits: ArtifactLimits {
+            upload_bytes_max: 1 << 30,
+            sources: SourceLimits::default(),
+        },
+        tasks: TaskTracker::new(),
+        stopping: CancellationToken::new(),
+    })
+}
+
+/// Uploads a file under a build ID.
+pub async fn upload(
+    artifacts: &Artifacts,
+    (id, kind): (&str, ArtifactKind),
+    bytes: &[u8],
+) -> Result<Ingested, IngestError> {
+    let mut receiver = artifacts.receive(ContentEncoding::Identity);
+    receiver.write(Bytes::copy_from_slice(bytes)).await?;
+    let received = receiver.finish().await?;
+    let identity = Identity::Gnu(id.parse().unwrap());
+    let upload = Upload {
+        target: Target::Named { identity, kind },
+        origin: Origin::Upload,
+        provenance: Provenance::default(),
+    };
+    artifacts.ingest(received, upload).await
+}
+
+/// The bytes of a file, if there is one.
+pub async fn download(artifacts: &Artifacts, id: &str, kind: ArtifactKind) -> Option<Vec<u8>> {
+    let id: BuildId = id.parse().unwrap();
+    let artifact = artifacts.locate(&id, kind).await.unwrap()?;
+    Some(std::fs::read(artifact.path).unwrap())
+}
+
+/// Asks until there is an answer, within the deadline of tests.
+pub async fn until<T, F: Future<Output = Option<T>>>(mut ask: impl FnMut() -> F) -> T {
+    let answered = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(crate::server::DEADLINE, answered)
+        .await
+        .expect("an answer before the deadline")
+}
