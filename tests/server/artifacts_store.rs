@@ -23,6 +23,7 @@ use unhex::artifacts::{
     ConversionResult, Convert, IngestError, Ingested, Origin, SourceLimits, Target, Upload,
 };
 use unhex::conversion::{ConversionSources, Converted};
+use unhex::metrics::Metrics;
 use unhex_build_id::{BuildId, Identity};
 use unhex_symbols::quality::Quality;
 
@@ -304,6 +305,7 @@ fn artifacts(
         },
         tasks: TaskTracker::new(),
         stopping: CancellationToken::new(),
+        metrics: Arc::new(Metrics::new()),
     })
 }
 
