@@ -12,6 +12,8 @@ mod error;
 mod limits;
 mod names;
 mod overlap;
+mod plt;
+mod relocatable;
 mod sections;
 mod symbols;
 
@@ -57,8 +59,12 @@ pub fn convert(
     limits: &ConvertLimits<'_>,
 ) -> Result<Model, ConvertError> {
     let budget = Budget::new(limits);
-    let debuginfo = sources.debuginfo.map(ElfFile::parse).transpose()?;
-    let executable = sources.executable.map(ElfFile::parse).transpose()?;
+    let open = |file: Option<_>| -> Result<Option<ElfFile<'_>>, ConvertError> {
+        let mut file = file.map(ElfFile::parse).transpose()?;
+        file.as_mut().map(relocatable::lay_out);
+        Ok(file)
+    };
+    let (debuginfo, executable) = (open(sources.debuginfo)?, open(sources.executable)?);
     let files: Vec<&ElfFile<'_>> = debuginfo.iter().chain(&executable).collect();
     let Some(first) = files.first() else {
         return Err(ConvertError::Unsupported {
@@ -81,7 +87,7 @@ pub fn convert(
     let mut draft = Draft::default();
     let mut functions = Vec::new();
     if let Some(file) = files.iter().find(|file| DwarfSections::are_in(file)) {
-        let sections = DwarfSections::load(file, limits)?;
+        let sections = DwarfSections::load(file, limits, &budget)?;
         let context = dwarf::Context {
             sections: &sections,
             code: &code,
@@ -99,5 +105,9 @@ pub fn convert(
         functions = names::functions(&walked.functions, &budget)?;
         draft = walked.draft;
     }
-    assemble::assemble(draft, functions, header, &symbols, &budget)
+    let mut model = assemble::assemble(draft, functions, header, &symbols, &budget)?;
+    if relocatable::is_relocatable(first) {
+        relocatable::unbias(&mut model);
+    }
+    Ok(model)
 }

@@ -49,8 +49,16 @@ pub(super) fn of_symbol(
 }
 
 fn named(key: &FunctionKey<'_>) -> Function {
-    let linkage_name = String::from_utf8_lossy(key.name).into_owned();
-    let Demangled { full, short } = Demangled::of(&linkage_name, key.language);
+    let mut linkage_name = String::from_utf8_lossy(key.name).into_owned();
+    let Demangled {
+        mut full,
+        mut short,
+    } = Demangled::of(&linkage_name, key.language);
+    if key.provenance == Provenance::Plt {
+        for name in [&mut linkage_name, &mut full, &mut short] {
+            name.push_str("@plt");
+        }
+    }
     Function {
         linkage_name,
         full_name: full,

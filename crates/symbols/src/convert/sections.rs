@@ -7,7 +7,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 use gimli::SectionId;
 use object::{Endianness, elf};
 
-use super::{ConvertError, ConvertLimits};
+use super::relocatable::{is_relocatable, relocated};
+use super::{Budget, ConvertError, ConvertLimits};
 use crate::elf::{ElfClass, ElfFile, ElfSection};
 
 /// Sections that a conversion reads; locations, macros and indexes are not needed.
@@ -49,6 +50,7 @@ impl<'data> DwarfSections<'data> {
     pub(crate) fn load(
         file: &ElfFile<'data>,
         limits: &ConvertLimits<'_>,
+        budget: &Budget<'_>,
     ) -> Result<Self, ConvertError> {
         let mut left = limits.sections_bytes_max;
         let mut sections = Vec::new();
@@ -57,7 +59,10 @@ impl<'data> DwarfSections<'data> {
                 continue;
             };
             let max = left.min(limits.section_bytes_max);
-            let bytes = load_one(file, section, max)?;
+            let mut bytes = load_one(file, section, max)?;
+            if is_relocatable(file) {
+                bytes = SectionBytes::Owned(relocated(file, section, bytes.get(), budget)?);
+            }
             left = left.saturating_sub(bytes.get().len() as u64);
             sections.push((id, bytes));
         }

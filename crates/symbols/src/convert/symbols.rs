@@ -6,7 +6,8 @@
 
 use object::elf;
 
-use super::{Budget, CodeMap, ConvertError};
+use super::relocatable::is_relocatable;
+use super::{Budget, CodeMap, ConvertError, plt};
 use crate::elf::{ElfFile, ElfSection, ElfSymbol};
 use crate::model::Provenance;
 
@@ -52,6 +53,9 @@ pub(crate) struct Symbols<'data> {
     covers: Vec<Cover>,
 }
 
+/// Rank of a stub: the symbol tables name some, and know better.
+const RANK_STUB: u8 = 32;
+
 /// Rank of a symbol that only marks a place: it ends its predecessor but names no code.
 const RANK_MARKER: u8 = u8::MAX;
 
@@ -77,6 +81,17 @@ impl<'data> Symbols<'data> {
                     });
                 })?;
             }
+        }
+        for file in files {
+            plt::stubs(file, budget, &mut |stub| {
+                all.push(Symbol {
+                    address: stub.address,
+                    size: stub.size,
+                    rank: RANK_STUB,
+                    provenance: Provenance::Plt,
+                    name: without_version(stub.name),
+                });
+            })?;
         }
         all.sort_unstable_by_key(|s| {
             (
@@ -143,19 +158,25 @@ fn function<'data>(
     if symbol.section == 0 || symbol.name.is_empty() || !(is_typed || is_label) {
         return None;
     }
+    let section = file.sections.get(usize::try_from(symbol.section).ok()?);
+    // In an object file, values count from the start of their section.
+    let value = if is_relocatable(file) {
+        section
+            .filter(|section| section.is_code())?
+            .address
+            .checked_add(symbol.value)?
+    } else {
+        symbol.value
+    };
     if is_label {
-        let section = file.sections.get(usize::try_from(symbol.section).ok()?)?;
-        let inside = symbol.value.wrapping_sub(section.address) < section.size;
+        let section = section?;
+        let inside = value.wrapping_sub(section.address) < section.size;
         if !section.is_code() || !inside || is_mapping_symbol(file.header.machine, symbol.name) {
             return None;
         }
     }
     let thumb = file.header.machine == elf::EM_ARM.0 && is_typed;
-    let address = if thumb {
-        symbol.value & !1
-    } else {
-        symbol.value
-    };
+    let address = if thumb { value & !1 } else { value };
     code.end_after(address)?;
     let binding = match symbol.binding {
         b if b == elf::STB_GLOBAL.0 => 0,

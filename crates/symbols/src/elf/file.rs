@@ -62,6 +62,10 @@ pub struct ElfSection<'data> {
     pub link: u32,
     /// `sh_info`.
     pub info: u32,
+    /// `sh_addralign`.
+    pub align: u64,
+    /// `sh_entsize`.
+    pub entry_size: u64,
 }
 
 /// One program header.
@@ -285,6 +289,8 @@ fn sections<'data, Elf: FileHeader<Endian = Endianness>>(
             size: section.sh_size(endian).into(),
             link: section.sh_link(endian),
             info: section.sh_info(endian),
+            align: section.sh_addralign(endian).into(),
+            entry_size: section.sh_entsize(endian).into(),
         })
         .collect())
 }

@@ -11,4 +11,6 @@ mod llvm;
 #[cfg(test)]
 mod lookup;
 #[cfg(test)]
+mod packaging;
+#[cfg(test)]
 mod toolchain;

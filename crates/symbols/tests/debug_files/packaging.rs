@@ -1,0 +1,221 @@
+//! The ways in which debug information reaches us: object files, compressed sections, stripped and
+//! split files, stubs without any; each against the plain file or another tool.
+
+use unhex_symbols::convert::{ConvertLimits, ConvertSources, convert};
+use unhex_symbols::model::{Model, NONE, Provenance};
+use unhex_symbols::quality::Quality;
+
+use crate::lookup::{Frame, frames, model_of};
+use crate::toolchain::{Workshop, has_all};
+
+const TOOLS: [(&str, &str); 5] = [
+    ("g++", "g++"),
+    ("objcopy", "binutils"),
+    ("strip", "binutils"),
+    ("llvm-objcopy-19", "llvm-19"),
+    ("clang++-19", "clang-19"),
+];
+
+/// A folder with the program `small`, and its sources; `None` without the tools.
+fn small(name: &str, flags: &str) -> Option<Workshop> {
+    if !has_all(&TOOLS) {
+        return None;
+    }
+    let workshop = Workshop::new(name);
+    workshop.write("small.cpp", include_str!("fixtures/small.cpp"));
+    workshop.write("small.h", include_str!("fixtures/small.h"));
+    workshop.run("g++", &format!("-g -O2 {flags} -o small small.cpp"));
+    Some(workshop)
+}
+
+/// A function's name, and the frames at each of its bytes.
+type ByFunction = (String, Vec<Vec<Frame>>);
+
+/// What a model says of each byte of each function with DWARF, by name.
+fn by_function(model: &Model) -> Vec<ByFunction> {
+    let is_root = |function: u32| {
+        let function = &model.functions[function as usize];
+        function.provenance == Provenance::Dwarf
+    };
+    let roots = model
+        .nodes
+        .iter()
+        .filter(|node| node.parent == NONE && is_root(node.function));
+    let mut functions: Vec<_> = roots
+        .map(|root| {
+            let name = model.functions[root.function as usize].linkage_name.clone();
+            let bytes = root.entry..root.entry + root.size_bytes;
+            (name, bytes.map(|address| frames(model, address)).collect())
+        })
+        .collect();
+    functions.sort_by(|(a, _): &(String, _), (b, _)| a.cmp(b));
+    functions
+}
+
+fn assert_same(object: &[ByFunction], linked: &[ByFunction], flags: &str) {
+    let names = |functions: &[ByFunction]| -> Vec<String> {
+        functions.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(object), names(linked), "{flags}");
+    for ((name, ours), (_, theirs)) in object.iter().zip(linked) {
+        assert_eq!(ours.len(), theirs.len(), "{flags}: {name}");
+        for (byte, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+            assert_eq!(ours, theirs, "{flags}: {name}+{byte}");
+        }
+    }
+}
+
+#[test]
+fn an_object_file_has_the_functions_of_the_linked_program() {
+    let Some(workshop) = small("object-file", "") else {
+        return;
+    };
+    for flags in ["-gdwarf-5", "-gdwarf-4", "-gdwarf-5 -gz=zlib"] {
+        workshop.run("g++", &format!("-O2 {flags} -o small small.cpp"));
+        workshop.run("g++", &format!("-O2 {flags} -c -o small.o small.cpp"));
+        let (object, linked) = (workshop.read("small.o"), workshop.read("small"));
+        let (object, linked) = (
+            by_function(&model_of(&object)),
+            by_function(&model_of(&linked)),
+        );
+        assert!(object.len() > 5, "{flags}");
+        assert_same(&object, &linked, flags);
+    }
+    workshop.run("g++", "-O2 -g -ffunction-sections -c -o small.o small.cpp");
+    workshop.run("g++", "-O2 -g -ffunction-sections -o small small.cpp");
+    let (object, linked) = (workshop.read("small.o"), workshop.read("small"));
+    assert_eq!(
+        by_function(&model_of(&object)),
+        by_function(&model_of(&linked))
+    );
+}
+
+#[test]
+fn compressed_sections_give_the_same_model() {
+    let Some(workshop) = small("compressed", "") else {
+        return;
+    };
+    let plain = model_of(&workshop.read("small"));
+    let packings = [
+        ("objcopy", "--compress-debug-sections=zlib"),
+        ("objcopy", "--compress-debug-sections=zlib-gnu"),
+        ("llvm-objcopy-19", "--compress-debug-sections=zlib"),
+        ("llvm-objcopy-19", "--compress-debug-sections=zstd"),
+    ];
+    for (tool, flags) in packings {
+        workshop.run(tool, &format!("{flags} small packed"));
+        let packed = model_of(&workshop.read("packed"));
+        assert_eq!(packed.rows, plain.rows, "{flags}");
+        assert_eq!(packed.nodes, plain.nodes, "{flags}");
+        assert_eq!(packed.functions, plain.functions, "{flags}");
+    }
+}
+
+#[test]
+fn symbol_tables_alone_are_rated_and_used_for_what_they_are() {
+    let Some(workshop) = small("symbols-only", "-rdynamic") else {
+        return;
+    };
+    workshop.run("strip", "--strip-debug -o symbols small");
+    workshop.run("strip", "-o stripped small");
+    workshop.run("g++", "-O2 -static-pie -s -o bare small.cpp");
+    let whole = model_of(&workshop.read("small"));
+    let twin = whole
+        .functions
+        .iter()
+        .position(|f| f.linkage_name == "_Z8twin_onei")
+        .unwrap();
+    let twin = whole
+        .nodes
+        .iter()
+        .find(|node| node.function as usize == twin)
+        .unwrap();
+    let cases = [
+        ("symbols", Quality::Symtab, Provenance::Symtab),
+        ("stripped", Quality::Dynsym, Provenance::Dynsym),
+    ];
+    for (name, quality, provenance) in cases {
+        let model = model_of(&workshop.read(name));
+        assert_eq!(model.header.quality, quality);
+        let found = frames(&model, twin.entry + 2);
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        assert_eq!(
+            (found[0].function.as_str(), found[0].line),
+            ("_Z8twin_onei", 0)
+        );
+        let function = model
+            .functions
+            .iter()
+            .find(|f| f.linkage_name == "_Z8twin_onei")
+            .unwrap();
+        assert_eq!(function.provenance, provenance);
+        assert_eq!(function.full_name, "twin_one(int)");
+        assert!(
+            frames(&model, twin.entry + twin.size_bytes + 1).is_empty(),
+            "padding has a name"
+        );
+    }
+    assert_eq!(
+        model_of(&workshop.read("bare")).header.quality,
+        Quality::None
+    );
+}
+
+#[test]
+fn a_debug_file_takes_what_it_lacks_from_the_executable() {
+    let Some(workshop) = small("two-files", "") else {
+        return;
+    };
+    workshop.run("objcopy", "--only-keep-debug small debug");
+    workshop.run("strip", "-o stripped small");
+    let (debug, stripped) = (workshop.read("debug"), workshop.read("stripped"));
+    let sources = ConvertSources {
+        debuginfo: Some(&debug),
+        executable: Some(&stripped),
+        ..ConvertSources::default()
+    };
+    let both = convert(sources, &ConvertLimits::default()).unwrap();
+    let whole = model_of(&workshop.read("small"));
+    assert_eq!((&both.rows, &both.nodes), (&whole.rows, &whole.nodes));
+    assert_eq!(both.header.segments, whole.header.segments);
+    assert!(both.header.segments.is_some());
+    assert_eq!(model_of(&debug).header.segments, None);
+}
+
+#[test]
+fn stubs_are_named_as_objdump_names_them() {
+    let Some(workshop) = small("stubs", "") else {
+        return;
+    };
+    let builds = [
+        ("g++", "-fcf-protection=none"),
+        ("g++", "-fcf-protection=none -Wl,-z,now"),
+        ("g++", "-fcf-protection=full -Wl,-z,ibtplt"),
+        ("g++", "-fcf-protection=none -no-pie"),
+        ("clang++-19", "--ld-path=/usr/bin/ld.lld-19"),
+    ];
+    for (compiler, flags) in builds {
+        workshop.run(compiler, &format!("-g -O2 {flags} -o small small.cpp"));
+        let model = model_of(&workshop.read("small"));
+        let listing = workshop.run("objdump", "-d small");
+        let stubs = listing.lines().filter_map(|line| {
+            let (address, name) = line.strip_suffix(">:")?.split_once(" <")?;
+            let address = u64::from_str_radix(address, 16).ok()?;
+            Some((address, name.strip_suffix("@plt")?))
+        });
+        let mut count = 0;
+        for (address, name) in stubs {
+            let found: Vec<String> = frames(&model, address)
+                .into_iter()
+                .map(|frame| frame.function)
+                .collect();
+            // With IBT, the lazy stubs have names in objdump too, but jump through no slot.
+            if flags.contains("ibtplt") && found.is_empty() {
+                continue;
+            }
+            assert_eq!(found, [format!("{name}@plt")], "{flags}: {address:#x}");
+            count += 1;
+        }
+        assert!(count > 0, "{flags}");
+    }
+}
