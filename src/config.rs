@@ -3,6 +3,7 @@
 //! The only place that reads the environment. The result says all that a server needs to know, so
 //! that a test can make one by hand.
 
+use std::env::VarError;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -199,6 +200,9 @@ pub enum ConfigError {
     /// A token that everybody can guess.
     #[error("the write token is empty")]
     EmptyToken,
+    /// A token that no header can carry.
+    #[error("{WRITE_TOKEN_VARIABLE} is not UTF-8")]
+    TokenNotText,
     /// Strangers could write.
     #[error(
         "{0} can be reached from other machines, and without a write token everybody who reaches it \
@@ -215,20 +219,35 @@ pub enum ConfigError {
 /// said so.
 pub fn load(args: ServeArgs) -> Result<(Config, LogConfig), ConfigError> {
     let file = read_settings(args.config.as_deref())?;
+    let token_in_variable = std::env::var(WRITE_TOKEN_VARIABLE);
+    let write_token = write_token(
+        args.settings.write_token_file.as_deref(),
+        token_in_variable,
+        file.write_token_file.as_deref(),
+    )?;
     let settings = args.settings.over(file);
-    let write_token = match std::env::var(WRITE_TOKEN_VARIABLE) {
-        Ok(secret) => Some(WriteToken::new(&secret)?),
-        Err(_absent) => settings
-            .write_token_file
-            .as_deref()
-            .map(|path| WriteToken::new(&read(path)?))
-            .transpose()?,
-    };
     let log = LogConfig {
         format: settings.log_format.unwrap_or_default(),
         filter: settings.log.clone().unwrap_or_else(|| "info".to_owned()),
     };
     Ok((resolve(settings, write_token)?, log))
+}
+
+/// The write token: a file that a flag or variable names, then the variable with the token itself,
+/// then a file that the configuration names.
+fn write_token(
+    named: Option<&Path>,
+    variable: Result<String, VarError>,
+    configured: Option<&Path>,
+) -> Result<Option<WriteToken>, ConfigError> {
+    let in_file = |path: &Path| WriteToken::new(&read(path)?);
+    match (named, variable) {
+        (Some(path), _) => in_file(path).map(Some),
+        (None, Ok(secret)) => WriteToken::new(&secret).map(Some),
+        // Whoever set it meant to guard the server: never fall back to none.
+        (None, Err(VarError::NotUnicode(_))) => Err(ConfigError::TokenNotText),
+        (None, Err(VarError::NotPresent)) => configured.map(in_file).transpose(),
+    }
 }
 
 /// The settings with defaults for what nobody said.
@@ -328,5 +347,28 @@ mod tests {
     fn an_unknown_key_of_the_file_is_an_error() {
         assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
         assert!(toml::from_str::<Settings>("[limits]\nnonsense = 1").is_err());
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_read_never_means_that_everybody_may_write() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let absent = Path::new("/nowhere/token");
+        let variable = || Ok("from-variable".to_owned());
+        let named = write_token(Some(absent), variable(), None);
+        assert!(matches!(named, Err(ConfigError::Unreadable { .. })));
+        let variable_wins = write_token(None, variable(), Some(absent))
+            .unwrap()
+            .unwrap();
+        assert!(variable_wins.matches(b"from-variable"));
+        let strange = VarError::NotUnicode(std::ffi::OsString::from_vec(vec![0xff]));
+        let refused = write_token(None, Err(strange), None);
+        assert!(matches!(refused, Err(ConfigError::TokenNotText)));
+        let empty = write_token(None, Ok(String::new()), None);
+        assert!(matches!(empty, Err(ConfigError::EmptyToken)));
+        assert!(
+            write_token(None, Err(VarError::NotPresent), None)
+                .unwrap()
+                .is_none()
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,6 +13,9 @@ use tracing_subscriber::EnvFilter;
 use crate::app::App;
 use crate::config::{self, Config, LogConfig, LogFormat, ServeArgs};
 use crate::http::Server;
+
+/// How long the end of the process waits for reads and writes that do not return.
+const STUCK_SECONDS: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,33 +85,38 @@ fn start_log(log: &LogConfig) -> anyhow::Result<()> {
 fn serve(config: Config) -> anyhow::Result<()> {
     raise_open_files();
     let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let listen = config.listen;
-        let data = config.data.display().to_string();
-        let anonymous = config.write_token.is_none();
-        let app = App::open(config).await?;
-        let server = Server::bind(app)
-            .await
-            .with_context(|| format!("cannot listen on {listen}"))?;
-        let address = server.local_addr()?;
-        info!(%address, data, "serving on http://{address}, data in {data}");
-        announce(address);
-        if anonymous && !address.ip().is_loopback() {
-            warn!(%address, "everybody who reaches {address} may store and delete debug files");
-        }
-        server
-            .run(async move {
-                tokio::select! {
-                    _ = terminate.recv() => info!("SIGTERM: stopping"),
-                    _ = interrupt.recv() => info!("SIGINT: stopping"),
-                }
-            })
-            .await;
-        info!("stopped");
-        anyhow::Ok(())
-    })
+    let served = runtime.block_on(serve_until_told(config));
+    // Waiting for requests and tasks is over; what still reads or writes then is stuck in the disk.
+    runtime.shutdown_timeout(STUCK_SECONDS);
+    served
+}
+
+async fn serve_until_told(config: Config) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listen = config.listen;
+    let data = config.data.display().to_string();
+    let anonymous = config.write_token.is_none();
+    let app = App::open(config).await?;
+    let server = Server::bind(app)
+        .await
+        .with_context(|| format!("cannot listen on {listen}"))?;
+    let address = server.local_addr()?;
+    info!(%address, data, "serving on http://{address}, data in {data}");
+    announce(address);
+    if anonymous && !address.ip().is_loopback() {
+        warn!(%address, "everybody who reaches {address} may store and delete debug files");
+    }
+    server
+        .run(async move {
+            tokio::select! {
+                _ = terminate.recv() => info!("SIGTERM: stopping"),
+                _ = interrupt.recv() => info!("SIGINT: stopping"),
+            }
+        })
+        .await;
+    info!("stopped");
+    Ok(())
 }
 
 /// Says on standard output where it listens, for programs that asked for port 0.

@@ -197,6 +197,7 @@ fn decode(path: &str) -> Result<String, BuildPathError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn asks(uri: &str) -> Result<Wanted, BuildPathError> {
         question(&uri.parse().unwrap()).map(|question| question.wanted)
@@ -318,6 +319,22 @@ mod tests {
             "/buildid/ab/",
         ] {
             assert_eq!(target(wrong), Err(BuildPathError::UploadKind), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_panics_and_none_with_a_zero_byte_is_taken(tail in "[!-~é]{0,40}", zero in "(%00|%|)") {
+            for middle in ["ab/source/", "ab/section/", "", "ab/"] {
+                let Ok(uri) = format!("/buildid/{middle}{tail}{zero}").parse::<Uri>() else {
+                    continue;
+                };
+                let asked = question(&uri);
+                if uri.path().ends_with("%00") || uri.path().ends_with('%') {
+                    prop_assert!(asked.is_err(), "{uri}");
+                }
+                let _no_panic = upload_target(&uri);
+            }
         }
     }
 }

@@ -191,7 +191,7 @@ pub(super) fn check_size(size_bytes: u64, headers: &HeaderMap) -> Result<(), Api
     let asked = headers
         .get(X_DEBUGINFOD_MAXSIZE)
         .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.trim().parse::<u64>().ok());
+        .and_then(leading_number);
     match asked {
         Some(most @ 1..) if size_bytes > most => Err(ApiError::new(
             ApiErrorKind::LargerThanAsked,
@@ -199,6 +199,13 @@ pub(super) fn check_size(size_bytes: u64, headers: &HeaderMap) -> Result<(), Api
         )),
         _ => Ok(()),
     }
+}
+
+/// The number that a text starts with, as atol(3) reads it; digits beyond 64 bits are no limit.
+fn leading_number(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let behind = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    text.strip_suffix(behind)?.parse().ok()
 }
 
 fn header_value(text: &str) -> Result<HeaderValue, ApiError> {
@@ -346,7 +353,8 @@ mod tests {
         );
         assert_eq!(body, "File too large, max size=9");
         assert!(ask(Method::HEAD, &limit("9")).await.0.starts_with("406"));
-        for none in ["10", "0", "-1", "abc", ""] {
+        assert!(ask(Method::GET, &limit(" 9abc")).await.0.starts_with("406"));
+        for none in ["10", "0", "-1", "abc", "", "99999999999999999999"] {
             assert!(
                 ask(Method::GET, &limit(none)).await.0.starts_with("200"),
                 "{none:?}"
