@@ -3,6 +3,7 @@
 //! A unit is read whole before its results count, so that a damaged one leaves nothing behind; its
 //! functions then come from the symbol table. Nothing here recurses.
 
+mod clones;
 mod entries;
 mod files;
 mod flatten;
