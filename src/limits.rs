@@ -256,6 +256,14 @@ macro_rules! limits {
 limits! {
     /// Largest upload after decompression: Chromium's and Firefox's debug files are below 8 GiB.
     upload_bytes_max: Bytes = 8 << 30, "UNHEX_UPLOAD_BYTES_MAX";
+    /// Files in one bundle of sources: the Linux kernel has 80,000.
+    sources_files_max: Count = 200_000, "UNHEX_SOURCES_FILES_MAX";
+    /// Largest file in a bundle of sources: the largest generated one that was seen has 50 MiB.
+    sources_file_bytes_max: Bytes = 64 << 20, "UNHEX_SOURCES_FILE_BYTES_MAX";
+    /// All files in a bundle of sources together: the Linux kernel has 1.4 GiB.
+    sources_bytes_max: Bytes = 4 << 30, "UNHEX_SOURCES_BYTES_MAX";
+    /// Files that are kept under one build ID, worse ones too: a release has about four.
+    artifacts_per_build_id_max: Count = 256, "UNHEX_ARTIFACTS_PER_BUILD_ID_MAX";
     /// Wall clock of one conversion: the largest file seen (libjvm) takes 3 s.
     conversion_seconds_max: Seconds = 600, "UNHEX_CONVERSION_SECONDS_MAX";
     /// Address space of the conversion child beyond its input files, which it maps.

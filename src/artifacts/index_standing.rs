@@ -21,8 +21,6 @@ pub struct Plan {
     pub debuginfo: Option<Stored<ArtifactRecord>>,
     /// The executable; the same record as the debug file when that is both.
     pub executable: Option<Stored<ArtifactRecord>>,
-    /// The packed split DWARF.
-    pub dwp: Option<Stored<ArtifactRecord>>,
 }
 
 /// What the state says of the symbol index, for one version of the converter.
@@ -95,7 +93,6 @@ impl State {
     /// fails must not hide the next one.
     fn plans(&self) -> Vec<Plan> {
         let executable = self.best(ArtifactKind::Executable).cloned();
-        let dwp = self.best(ArtifactKind::Dwp).cloned();
         let mut debug_files: Vec<Option<Stored<ArtifactRecord>>> = Vec::new();
         for artifact in self.of_kind(ArtifactKind::Debuginfo) {
             let again = |known: &Option<Stored<ArtifactRecord>>| {
@@ -116,7 +113,6 @@ impl State {
             .map(|debuginfo| Plan {
                 debuginfo,
                 executable: executable.clone(),
-                dwp: dwp.clone(),
             })
             .collect();
         plans.dedup_by_key(|plan| plan.sources());
@@ -127,7 +123,7 @@ impl State {
 impl Plan {
     /// The hashes of its files.
     pub fn sources(&self) -> BTreeSet<ContentHash> {
-        [&self.debuginfo, &self.executable, &self.dwp]
+        [&self.debuginfo, &self.executable]
             .into_iter()
             .flatten()
             .map(|artifact| artifact.body.sha256)

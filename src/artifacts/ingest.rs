@@ -24,9 +24,6 @@ use super::{ContentHash, Inner, homes};
 /// How long an upload waits for its index before it answers that the conversion goes on.
 const INDEX_WAIT: Duration = Duration::from_secs(20);
 
-/// Uploads under one build ID: a release has about four files.
-const ARTIFACTS_PER_ID_MAX: usize = 256;
-
 /// Refusals that are remembered of one build ID, so that a client that never learns fills no disk.
 const REFUSALS_PER_ID_MAX: usize = 16;
 
@@ -147,8 +144,8 @@ impl Inner {
         let publish_anew = !self.is_stored_whole(&arrival.id, &state, &record).await;
         if publish_anew {
             let stored = state.artifacts.len() + state.conflicts.len();
-            if stored >= ARTIFACTS_PER_ID_MAX {
-                let detail = format!("{stored} files under one build ID");
+            if stored >= self.limits.per_build_id_max {
+                let detail = format!("{stored} files lie under {} already, the limit", arrival.id);
                 return Err(IngestError::LimitExceeded(detail));
             }
         }

@@ -18,7 +18,7 @@ use super::store::{ListQuery, StoreError};
 use super::{Deletion, Inner};
 
 /// Build IDs that one identity leads to and that are looked at.
-const ALIASES_MAX: usize = 16;
+const ALIASES_MAX: usize = 64;
 
 impl Inner {
     pub(super) async fn locate(
@@ -154,17 +154,28 @@ impl Inner {
             after: None,
             entries_max: ALIASES_MAX,
         };
+        // An alias may be older than a deletion, or than a crash before its record. Of several build
+        // IDs the one that had the identity first counts, so that no later upload takes it over.
+        let mut first: Option<(u64, BuildId)> = None;
         for entry in self.store.list(query).await? {
             let id = entry.key.as_str().strip_prefix(&prefix);
             let Some(id) = id.and_then(|id| id.parse::<BuildId>().ok()) else {
                 continue;
             };
-            // An alias may be older than a deletion, or than a crash before its record.
-            if !self.catalog.state(&id).await?.is_empty() {
-                return Ok(Some(id));
+            let state = self.catalog.state(&id).await?;
+            let uploads = state
+                .artifacts
+                .iter()
+                .filter(|artifact| artifact.body.identities.contains(identity));
+            let since = uploads
+                .map(|artifact| artifact.body.provenance.at_unix_seconds)
+                .min();
+            if let Some(since) = since {
+                let found = (since, id);
+                first = Some(first.map_or(found.clone(), |first| first.min(found)));
             }
         }
-        Ok(None)
+        Ok(first.map(|(_, id)| id))
     }
 
     pub(super) async fn list(

@@ -102,6 +102,8 @@ pub struct ArtifactsParts {
 pub struct ArtifactLimits {
     /// Largest upload after decompression.
     pub upload_bytes_max: u64,
+    /// Files that are kept under one build ID.
+    pub per_build_id_max: usize,
     /// Bounds on bundles of sources.
     pub sources: SourceLimits,
 }
@@ -110,7 +112,12 @@ impl From<&Limits> for ArtifactLimits {
     fn from(limits: &Limits) -> Self {
         Self {
             upload_bytes_max: limits.upload_bytes_max,
-            sources: SourceLimits::default(),
+            per_build_id_max: limits.artifacts_per_build_id_max,
+            sources: SourceLimits {
+                files_max: limits.sources_files_max.try_into().unwrap_or(u64::MAX),
+                file_bytes_max: limits.sources_file_bytes_max,
+                bytes_max: limits.sources_bytes_max,
+            },
         }
     }
 }

@@ -13,6 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zip::ZipArchive;
 
+/// What an open bundle counts at least: each holds a file open, and files are scarcer than memory.
+const WEIGHT_BYTES_MIN: u32 = 256 << 10;
+
 /// Bounds on a bundle of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceLimits {
@@ -22,18 +25,6 @@ pub struct SourceLimits {
     pub file_bytes_max: u64,
     /// Length of all files together.
     pub bytes_max: u64,
-}
-
-impl Default for SourceLimits {
-    /// The Linux kernel has 80,000 source files in 1.4 GiB; the largest generated one that was
-    /// seen has 50 MiB.
-    fn default() -> Self {
-        Self {
-            files_max: 200_000,
-            file_bytes_max: 64 << 20,
-            bytes_max: 4 << 30,
-        }
-    }
 }
 
 /// Why a file is no bundle of sources.
@@ -248,10 +239,12 @@ impl Bundle {
         })
     }
 
-    /// Roughly how much memory it takes.
+    /// Roughly how much memory it takes, at least so much that few enough files are open.
     pub(super) fn weight_bytes(&self) -> u32 {
         let bytes: usize = self.members.keys().map(|key| key.len() + 300).sum();
-        bytes.try_into().unwrap_or(u32::MAX)
+        u32::try_from(bytes)
+            .unwrap_or(u32::MAX)
+            .max(WEIGHT_BYTES_MIN)
     }
 
     /// The bytes of the file at an absolute path in canonical form, or `None` when it has none.
@@ -320,6 +313,12 @@ mod tests {
 
     use super::*;
 
+    const LIMITS: SourceLimits = SourceLimits {
+        files_max: 100,
+        file_bytes_max: 1 << 20,
+        bytes_max: 1 << 20,
+    };
+
     fn bundle(members: &[(&str, &[u8])]) -> File {
         let mut zip = zip::ZipWriter::new(tempfile::tempfile().unwrap());
         for (key, bytes) in members {
@@ -354,7 +353,7 @@ mod tests {
 
     #[test]
     fn members_are_found_by_their_absolute_path() {
-        let limits = SourceLimits::default();
+        let limits = LIMITS;
         let file = bundle(&[("src/a b+ü.c", b"int x;"), ("src/empty.c", b"")]);
         assert_eq!(check_bundle(file.try_clone().unwrap(), &limits).unwrap(), 2);
         let bundle = Bundle::open(file).unwrap();
@@ -402,10 +401,7 @@ mod tests {
             let mut bytes = vec![0; usize::try_from(cut).unwrap()];
             file.read_exact_at(&mut bytes, 0).unwrap();
             (&copy).write_all(&bytes).unwrap();
-            assert!(
-                check_bundle(copy, &SourceLimits::default()).is_err(),
-                "{cut}"
-            );
+            assert!(check_bundle(copy, &LIMITS).is_err(), "{cut}");
         }
     }
 }

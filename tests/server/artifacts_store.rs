@@ -20,9 +20,10 @@ use unhex::artifacts::store::{
 };
 use unhex::artifacts::{
     ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding,
-    ConversionResult, Convert, IngestError, Ingested, Origin, SourceLimits, Target, Upload,
+    ConversionResult, Convert, IngestError, Ingested, Origin, Target, Upload,
 };
 use unhex::conversion::{ConversionSources, Converted};
+use unhex::limits::Limits;
 use unhex::metrics::Metrics;
 use unhex_build_id::{BuildId, Identity};
 use unhex_symbols::quality::Quality;
@@ -299,10 +300,7 @@ fn artifacts(
         clock: Clock::new(move || {
             SystemTime::now() + Duration::from_secs(ahead.load(Ordering::SeqCst))
         }),
-        limits: ArtifactLimits {
-            upload_bytes_max: 1 << 30,
-            sources: SourceLimits::default(),
-        },
+        limits: ArtifactLimits::from(&Limits::default()),
         tasks: TaskTracker::new(),
         stopping: CancellationToken::new(),
         metrics: Arc::new(Metrics::new()),
