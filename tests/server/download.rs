@@ -132,3 +132,20 @@ async fn http2_gets_the_same_bytes() {
     assert_eq!(answer.version(), reqwest::Version::HTTP_2);
     assert!(answer.bytes().await.unwrap() == std::fs::read(PROGRAM.debug_only()).unwrap());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_identities_of_a_file_lead_to_its_build() {
+    let server = with_program().await;
+    let executable = std::fs::read(PROGRAM.stripped()).unwrap();
+    let hash = unhex_build_id::FileHash::of(&executable);
+    let by_hash = |rest: &str| format!("/buildid/{hash}/{rest}?id_kind=htlhash");
+    assert!(server.get_raw(&by_hash("executable")).await.body == executable);
+    let debuginfo = server.get_raw(&by_hash("debuginfo")).await;
+    assert!(debuginfo.body == std::fs::read(PROGRAM.debug_only()).unwrap());
+    let as_gnu = server.get_raw(&format!("/buildid/{hash}/executable")).await;
+    assert_eq!(as_gnu.status, 404);
+    let short = server
+        .get_raw("/buildid/ab/executable?id_kind=htlhash")
+        .await;
+    assert_eq!(short.status, 400, "{}", short.text());
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::operation::described;
 use crate::server::{DEADLINE, TestServer};
 
 /// Sends `bytes` and waits until the server closes; the answer, if any.
@@ -136,16 +137,16 @@ async fn an_upload_that_stops_coming_is_let_go_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_without_the_token_is_refused_before_its_body_is_read() {
+async fn every_route_that_writes_refuses_without_the_token_before_the_body_is_read() {
     let token = unhex::config::WriteToken::new("s3cret").unwrap();
     let server = TestServer::start_with(|config| config.write_token = Some(token)).await;
-    for request in [
-        "PUT /buildid/ab01/debuginfo",
-        "POST /artifacts",
-        "POST /uploads",
-        "POST /uploads/1/complete",
-        "DELETE /build-ids/ab01",
-    ] {
+    let mut guarded = 0;
+    for (method, path) in described(&server).await {
+        if method == "GET" || path.starts_with("/symbolize") {
+            continue;
+        }
+        guarded += 1;
+        let request = format!("{method} {path}");
         // The body never comes: whoever waited for it would hang.
         let head = format!(
             "{request} HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\nConnection: close\r\n\
@@ -159,6 +160,7 @@ async fn a_write_without_the_token_is_refused_before_its_body_is_read() {
             "{challenge}"
         );
     }
+    assert!(guarded >= 5, "{guarded}");
     assert_eq!(server.get_raw("/buildid/ab01/debuginfo").await.status, 404);
     assert_eq!(server.get_raw("/build-ids").await.status, 200);
 }
