@@ -27,6 +27,11 @@ const NEEDED: [SectionId; 9] = [
 /// zlib cannot do better than 1032:1; a declared size beyond that is a lie.
 const ZLIB_RATIO_MAX: u64 = 1032;
 
+/// How many times its file DWARF may be, decompressed, beside the bytes that any file has free:
+/// real ones are up to 5 times, and bombs, honest ones too, start at hundreds.
+const DECOMPRESSED_RATIO_MAX: u64 = 16;
+const DECOMPRESSED_BYTES_FREE: u64 = 64 << 20;
+
 /// One section: bytes of the file, or decompressed.
 #[derive(Debug)]
 enum SectionBytes<'data> {
@@ -52,7 +57,10 @@ impl<'data> DwarfSections<'data> {
         limits: &ConvertLimits<'_>,
         budget: &Budget<'_>,
     ) -> Result<Self, ConvertError> {
-        let mut left = limits.sections_bytes_max;
+        let plausible = (file.data.len() as u64)
+            .saturating_mul(DECOMPRESSED_RATIO_MAX)
+            .saturating_add(DECOMPRESSED_BYTES_FREE);
+        let mut left = limits.sections_bytes_max.min(plausible);
         let mut sections = Vec::new();
         for id in NEEDED {
             let Some(section) = find(file, id) else {
