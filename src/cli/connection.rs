@@ -3,12 +3,21 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
 use unhex_api::client::{Client, ClientOptions, RetryPolicy, Token};
 
 /// Exit status of a command that could not be tried: wrong arguments, or no server.
 const NOT_TRIED: u8 = 2;
+
+/// Exit statuses of a command that a signal ended, as shells have them.
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+
+/// How long the end of a command waits for its search.
+const SEARCH_GRACE: Duration = Duration::from_secs(2);
 
 /// Where the symbol server is.
 #[derive(Clone, Debug, clap::Args)]
@@ -79,13 +88,32 @@ pub(super) fn finish(
         .enable_all()
         .build()
         .context("no runtime");
-    match runtime.and_then(|runtime| runtime.block_on(work)) {
+    let outcome = runtime.and_then(|runtime| {
+        let outcome = runtime.block_on(until_signal(work));
+        // A search in a thread ends at its next finding; nobody waits for more of it.
+        runtime.shutdown_timeout(SEARCH_GRACE);
+        outcome
+    });
+    match outcome {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("unhex {command}: {error:#}");
             ExitCode::from(NOT_TRIED)
         }
+    }
+}
+
+/// Runs `work` unless SIGINT or SIGTERM comes first; then it is dropped, and unpacked files with it.
+async fn until_signal(
+    work: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        outcome = work => outcome,
+        _ = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
+        _ = terminate.recv() => Ok(ExitCode::from(TERMINATED)),
     }
 }
 

@@ -100,3 +100,30 @@ fn a_damaged_package_fails_and_what_came_before_is_kept() {
     assert_eq!(answer["summary"]["failed"], 1, "{answer:#}");
     assert_eq!(answer["summary"]["would_upload"], 1, "{answer:#}");
 }
+
+#[test]
+fn sources_of_what_is_in_a_package_are_sent_from_named_folders_only() {
+    let workplace = Workplace::alone();
+    let Some(deb) = package(&workplace, "gzip") else {
+        return;
+    };
+    let deb = deb.to_str().unwrap();
+    let arguments = ["upload", "--dry-run", "--with-sources", deb];
+    let (status, answer) = workplace.json(&arguments);
+    assert_eq!(status, 0, "{answer:#}");
+    assert_eq!(answer["summary"]["would_upload"], 2, "{answer:#}");
+    assert_eq!(answer["summary"]["skipped"], 1, "{answer:#}");
+
+    let sources = workplace.path().join("src");
+    fs::create_dir(&sources).unwrap();
+    fs::write(sources.join("main.c"), "int main(void) { return 4; }").unwrap();
+    let map = format!("/fixture={}", sources.display());
+    let root = sources.to_str().unwrap();
+    let bounded = [
+        &arguments[..],
+        &["--source-map", &map, "--source-root", root],
+    ]
+    .concat();
+    let (_, answer) = workplace.json(&bounded);
+    assert_eq!(answer["summary"]["would_upload"], 3, "{answer:#}");
+}

@@ -1,12 +1,18 @@
 //! What `--help` teaches; a change shows in review.
 
+use unhex_testkit::run::finish;
+
 use crate::command::{Workplace, code};
 
 #[test]
 fn each_command_explains_itself_with_an_example() {
     let workplace = Workplace::alone();
     for command in ["upload", "check", "symbolize", "status"] {
-        let finished = workplace.unhex(&[command, "--help"]);
+        let finished = finish(
+            workplace
+                .command(&[command, "--help"])
+                .env_remove("UNHEX_SERVER"),
+        );
         assert_eq!(code(&finished), 0);
         assert!(
             finished.text().contains("Examples:\n  unhex"),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::json;
 use unhex_testkit::fixture::Program;
@@ -216,4 +217,33 @@ fn a_server_that_stops_midway_is_said() {
         "{}",
         finished.stderr
     );
+}
+
+#[test]
+fn a_signal_ends_an_upload_and_nothing_unpacked_stays() {
+    let workplace = Workplace::alone();
+    let temporary = workplace.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let app = workplace.put("app", program().path());
+    run::succeed(
+        Command::new("tar")
+            .arg("-C")
+            .arg(workplace.path())
+            .arg("-cf")
+            .arg(workplace.path().join("a.tar"))
+            .arg("app"),
+    );
+    fs::remove_file(app).unwrap();
+    let mut command = workplace.command(&["upload", "--retries", "1000", "a.tar"]);
+    let mut child = command.env("TMPDIR", &temporary).spawn().unwrap();
+    let is_unpacked = || (fs::read_dir(&temporary).unwrap().count() > 0).then_some(());
+    run::poll(
+        "the member to be unpacked",
+        Duration::from_secs(30),
+        is_unpacked,
+    );
+    run::succeed(Command::new("kill").args(["-TERM", &child.id().to_string()]));
+    let status = run::wait(&mut child, Duration::from_secs(30)).expect("it ends");
+    assert_eq!(status.code(), Some(143));
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }

@@ -111,6 +111,11 @@ impl Content {
             Self::Unpacked(path) => path,
         }
     }
+
+    /// Whether it comes from an archive.
+    pub(crate) fn is_unpacked(&self) -> bool {
+        matches!(self, Self::Unpacked(_))
+    }
 }
 
 /// What people call a file: its path, or `archive!member`. Without control characters, since names

@@ -168,7 +168,7 @@ impl<'a> Search<'a> {
             Named::Around => Format::of_name(path),
         };
         match format {
-            Some(format) => self.archive(path, file, format),
+            Some(format) => self.archive(path, file, (format, named)),
             None if named == Named::Itself => {
                 let reason = format!(
                     "neither an ELF file nor an archive that can be read: it is {}",
@@ -247,27 +247,32 @@ impl<'a> Search<'a> {
         })))
     }
 
-    fn archive(&mut self, path: &Path, file: File, format: Format) -> ControlFlow<()> {
+    fn archive(
+        &mut self,
+        path: &Path,
+        file: File,
+        (format, named): (Format, Named),
+    ) -> ControlFlow<()> {
         let label = Label::of_path(path);
         let before = self.found;
         let limits = self.options.limits.clone();
-        let mut flow = ControlFlow::Continue(());
         let outcome = archive::unpack(file, format, &limits, &mut |member| {
-            flow = self.member(&label, member, limits.member_bytes_max)?;
-            Ok(flow)
+            self.member(&label, member, limits.member_bytes_max)
         });
-        flow?;
         match outcome {
             Err(error) => {
                 self.found += 1;
                 let reason = error.to_string();
                 (self.emit)(Finding::Unreadable { label, reason })
             }
-            Ok(()) if self.found == before => (self.emit)(Finding::Skipped {
-                label,
-                reason: "an archive without binaries".to_owned(),
-            }),
-            Ok(()) => ControlFlow::Continue(()),
+            Ok(ControlFlow::Continue(())) if self.found == before => {
+                let reason = "an archive without binaries".to_owned();
+                (self.emit)(match named {
+                    Named::Itself => Finding::Unreadable { label, reason },
+                    Named::Around => Finding::Skipped { label, reason },
+                })
+            }
+            Ok(flow) => flow,
         }
     }
 
@@ -281,7 +286,7 @@ impl<'a> Search<'a> {
         if !self.is_wanted(&path) {
             return Ok(ControlFlow::Continue(()));
         }
-        let label = archive.member(&member.name);
+        let label = archive.member(&member.label);
         let Some(unpacked) = member.unpack_elf(bytes_max)? else {
             return Ok(ControlFlow::Continue(()));
         };

@@ -130,7 +130,11 @@ async fn symbolize(args: Args) -> anyhow::Result<ExitCode> {
     let client = args.connection.client()?;
     let module = args.module()?;
     let addresses = if args.addresses.is_empty() {
-        addresses_from(io::stdin().lock(), InputLimits::default()).context("standard input")?
+        // In a thread, so that a signal still ends the wait for input.
+        let reading = tokio::task::spawn_blocking(|| {
+            addresses_from(io::stdin().lock(), InputLimits::default())
+        });
+        reading.await?.context("standard input")?
     } else {
         args.addresses.clone()
     };

@@ -75,7 +75,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "OLD=NEW", requires = "with_sources")]
     source_map: Vec<SourceMap>,
 
-    /// Send sources from these folders only; may be given several times. Default: wherever they are.
+    /// Send sources from these folders only; may be given several times. By default wherever they
+    /// are, and none for what is in archives, whose debug information is a stranger's.
     #[arg(long, value_name = "FOLDER", requires = "with_sources")]
     source_root: Vec<PathBuf>,
 
@@ -273,6 +274,13 @@ async fn process_binary(
     let Some(options) = sources.filter(|_| binary.has_dwarf()) else {
         return Ok(items);
     };
+    if binary.content.is_unpacked() && options.roots.is_empty() {
+        let reason = "its sources are left out: a package names what files it likes; \
+                      give the folders to send from by --source-root";
+        let item = Item::new(binary.label.clone(), Status::Skipped).build_id(&binary.build_id);
+        items.push(item.detail(reason));
+        return Ok(items);
+    }
     let bundle = Sources::bundle(binary.content.path(), options).await;
     items.push(match bundle {
         Err(error) => Item::new(binary.label.clone(), Status::Failed)

@@ -105,9 +105,9 @@ pub enum ClientError {
         detail: String,
     },
     /// The server is there but not able to do it now.
-    #[error("the server is not able to do it now ({status}, {attempts} attempts): {detail}")]
+    #[error("the server is not able to do it now ({status}, attempts: {attempts}): {detail}")]
     Busy {
-        /// 429, 502, 503 or 504.
+        /// 429 or 5xx.
         status: u16,
         /// How often it was tried.
         attempts: u32,
@@ -117,7 +117,7 @@ pub enum ClientError {
     /// The server refuses this request; asking again is of no use.
     #[error("refused ({status}): {}", problem.words())]
     Refused {
-        /// The status code, 4xx or 500.
+        /// The status code, 4xx.
         status: u16,
         /// The server's words.
         problem: Problem,

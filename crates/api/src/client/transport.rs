@@ -253,12 +253,15 @@ impl Client {
                 status: status.as_u16(),
                 detail: problem.words().to_owned(),
             },
-            status if status.is_client_error() || status.is_server_error() => {
-                ClientError::Refused {
-                    status: status.as_u16(),
-                    problem,
-                }
-            }
+            status if status.is_server_error() => ClientError::Busy {
+                status: status.as_u16(),
+                attempts: 1,
+                detail: problem.words().to_owned(),
+            },
+            status if status.is_client_error() => ClientError::Refused {
+                status: status.as_u16(),
+                problem,
+            },
             status => {
                 let to = location.map(|to| format!(" to {to}; give that address"));
                 self.answer_error(&format!("status {status}{}", to.unwrap_or_default()))

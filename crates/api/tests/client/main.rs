@@ -100,7 +100,7 @@ async fn a_server_that_stays_busy_is_given_up_with_its_words() {
     };
     let (url, _requests) = serve(vec![busy(), busy(), busy()]);
     let error = client(&url).ask(&question()).await.unwrap_err();
-    let words = "the server is not able to do it now (503, 3 attempts): disk full";
+    let words = "the server is not able to do it now (503, attempts: 3): disk full";
     assert_eq!(error.to_string(), words);
 }
 

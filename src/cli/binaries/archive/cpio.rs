@@ -1,8 +1,11 @@
 //! The regular files of a cpio stream in the "new ASCII" format, which is the payload of an `.rpm`.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
-use super::{ArchiveError, EachMember, Member};
+use super::ArchiveError;
+use super::member::RawMember;
+use super::unpacker::EachRaw;
 
 const HEADER_BYTES: usize = 110;
 
@@ -15,7 +18,10 @@ const MODE_REGULAR: u64 = 0o100_000;
 
 /// # Errors
 /// If the archive is damaged or of another cpio format, and those of `each`.
-pub(super) fn unpack(mut reader: impl Read, each: &mut EachMember<'_>) -> Result<(), ArchiveError> {
+pub(super) fn unpack(
+    mut reader: impl Read,
+    each: &mut EachRaw<'_>,
+) -> Result<ControlFlow<()>, ArchiveError> {
     loop {
         let mut header = [0; HEADER_BYTES];
         reader.read_exact(&mut header)?;
@@ -37,16 +43,14 @@ pub(super) fn unpack(mut reader: impl Read, each: &mut EachMember<'_>) -> Result
         let name = name.strip_suffix(&[0]).unwrap_or(&name);
         skip(&mut reader, padding(110 + name_bytes))?;
         if name == b"TRAILER!!!" {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         }
         let mut content = reader.by_ref().take(size_bytes);
         if mode & MODE_KIND == MODE_REGULAR && size_bytes > 0 {
-            let mut member = Member {
-                name: String::from_utf8_lossy(name).into_owned(),
-                reader: &mut content,
-            };
-            if each(&mut member)?.is_break() {
-                return Ok(());
+            let name = String::from_utf8_lossy(name).into_owned();
+            let reader = &mut content;
+            if each(RawMember { name, reader })?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
         let left = content.limit();

@@ -40,3 +40,9 @@ pub(super) fn decode<'a>(
         _ => Box::new(reader),
     })
 }
+
+/// Whether a file starts like one that [`decode`] decompresses.
+pub(super) fn is_compressed(head: &[u8]) -> bool {
+    let magics: [&[u8]; 3] = [b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"];
+    magics.iter().any(|magic| head.starts_with(magic))
+}

@@ -1,4 +1,4 @@
-//! One regular file of an archive, not read yet.
+//! One regular file of an archive, not read yet but for its first bytes.
 
 use std::io::{self, Read, Write as _};
 
@@ -6,10 +6,22 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::ArchiveError;
 
-/// One regular file of an archive.
+/// Bytes that tell what a file is: tar has its mark at 257.
+const HEAD_BYTES: u64 = 512;
+
+/// One regular file, as the archive has it.
+pub(super) struct RawMember<'a> {
+    pub(super) name: String,
+    pub(super) reader: &'a mut dyn Read,
+}
+
+/// One regular file that is no archive itself.
 pub(in super::super) struct Member<'a> {
     /// As the archive has it; never used as a path.
     pub(in super::super) name: String,
+    /// The same after the names of the archives that it is in, for people.
+    pub(in super::super) label: String,
+    pub(super) head: Vec<u8>,
     pub(super) reader: &'a mut dyn Read,
 }
 
@@ -20,8 +32,15 @@ pub(in super::super) struct Unpacked {
     pub(in super::super) size_bytes: u64,
 }
 
+/// The first bytes, fewer only when there are no more.
+pub(super) fn read_head(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    reader.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
+}
+
 impl Member<'_> {
-    /// Unpacks the member into a temporary file if it is an ELF file; else reads 4 bytes only.
+    /// Unpacks the member into a temporary file if it is an ELF file; else reads nothing more.
     ///
     /// # Errors
     /// If it is larger than `bytes_max`, the archive cannot be read or the temporary folder is full.
@@ -29,24 +48,22 @@ impl Member<'_> {
         &mut self,
         bytes_max: u64,
     ) -> Result<Option<Unpacked>, ArchiveError> {
-        let mut magic = Vec::new();
-        (&mut *self.reader).take(4).read_to_end(&mut magic)?;
-        if magic != b"\x7fELF" {
+        if !self.head.starts_with(b"\x7fELF") {
             return Ok(None);
         }
         let mut file = NamedTempFile::with_prefix("unhex-")?;
-        file.write_all(&magic)?;
-        let rest = bytes_max.saturating_sub(3);
-        let copied = io::copy(&mut (&mut *self.reader).take(rest), &mut file)?;
-        if copied == rest {
+        let whole = self.head.as_slice().chain(&mut *self.reader);
+        let size_bytes = io::copy(&mut whole.take(bytes_max.saturating_add(1)), &mut file)?;
+        if size_bytes > bytes_max {
             return Err(ArchiveError::MemberTooLarge {
-                name: self.name.clone(),
+                name: self.label.clone(),
                 bytes_max,
             });
         }
+        file.flush()?;
         Ok(Some(Unpacked {
             path: file.into_temp_path(),
-            size_bytes: copied.saturating_add(4),
+            size_bytes,
         }))
     }
 }

@@ -11,16 +11,18 @@ mod decoder;
 mod member;
 mod rpm;
 mod tar;
+mod unpacker;
 mod zip;
 
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Seek as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::search::SearchLimits;
-use bounded::Bounded;
+use bounded::Budget;
 pub(super) use member::Member;
+use unpacker::{Level, Unpacker};
 
 /// An archive format that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,9 @@ pub(super) enum ArchiveError {
     /// It has more members than the limit.
     #[error("more than {0} files")]
     TooMany(u64),
+    /// It has archives in archives in archives.
+    #[error("archives in archives, more than {0} deep")]
+    TooDeep(u8),
     /// One of its binaries is larger than the limit.
     #[error("{name} is larger than the limit of {bytes_max} bytes")]
     MemberTooLarge {
@@ -112,45 +117,34 @@ impl Format {
 pub(super) type EachMember<'a> =
     dyn FnMut(&mut Member<'_>) -> Result<ControlFlow<()>, ArchiveError> + 'a;
 
-/// Tells `each` of the regular files in an archive, in its order.
+/// Tells `each` of the regular files in an archive, in its order, and of those in archives in it:
+/// a container image is a tar of tars.
 ///
 /// # Errors
-/// If the archive is damaged, not supported or exceeds a limit, and those of `each`.
+/// If an archive is damaged, not supported or exceeds a limit, and those of `each`.
 pub(super) fn unpack(
-    file: File,
+    mut file: File,
     format: Format,
     limits: &SearchLimits,
     each: &mut EachMember<'_>,
-) -> Result<(), ArchiveError> {
-    use io::Seek as _;
-    let mut file = file;
+) -> Result<ControlFlow<()>, ArchiveError> {
     file.rewind()?;
     let archive_bytes = file.metadata()?.len();
-    let unpacked_bytes_max = archive_bytes
+    let bytes_max = archive_bytes
         .saturating_mul(limits.expansion_max)
         .max(limits.unpacked_bytes_min);
-    let mut members = 0;
-    let mut counted = |member: &mut Member<'_>| {
-        members += 1;
-        if members > limits.members_max {
-            return Err(ArchiveError::TooMany(limits.members_max));
-        }
-        each(member)
+    let mut unpacker = Unpacker {
+        limits,
+        budget: Budget::new(bytes_max),
+        members: 0,
+        each,
     };
+    let level = Level::default();
     if format == Format::Zip {
-        return zip::unpack(file, unpacked_bytes_max, &mut counted);
+        let budget = unpacker.budget.clone();
+        zip::unpack(file, &budget, &mut |raw| unpacker.member(raw, &level))
+    } else {
+        let raw = BufReader::with_capacity(256 << 10, file);
+        unpacker.stream(raw, format, &level)
     }
-    let mut raw = BufReader::with_capacity(256 << 10, file);
-    if format == Format::Rpm {
-        rpm::skip_to_payload(&mut raw)?;
-        let plain = decoder::decode(raw, limits.xz_memory_bytes_max)?;
-        return cpio::unpack(Bounded::new(plain, unpacked_bytes_max), &mut counted);
-    }
-    if format == Format::Deb {
-        let data = ar::data_member(raw)?;
-        let plain = decoder::decode(data, limits.xz_memory_bytes_max)?;
-        return tar::unpack(Bounded::new(plain, unpacked_bytes_max), &mut counted);
-    }
-    let plain = decoder::decode(raw, limits.xz_memory_bytes_max)?;
-    tar::unpack(Bounded::new(plain, unpacked_bytes_max), &mut counted)
 }

@@ -1,12 +1,18 @@
 //! The regular files of a tar stream.
 
 use std::io::Read;
+use std::ops::ControlFlow;
 
-use super::{ArchiveError, EachMember, Member};
+use super::ArchiveError;
+use super::member::RawMember;
+use super::unpacker::EachRaw;
 
 /// # Errors
 /// If the archive is damaged, and those of `each`.
-pub(super) fn unpack(reader: impl Read, each: &mut EachMember<'_>) -> Result<(), ArchiveError> {
+pub(super) fn unpack(
+    reader: impl Read,
+    each: &mut EachRaw<'_>,
+) -> Result<ControlFlow<()>, ArchiveError> {
     let mut archive = tar::Archive::new(reader);
     for entry in archive.entries()? {
         let mut entry = entry?;
@@ -14,13 +20,10 @@ pub(super) fn unpack(reader: impl Read, each: &mut EachMember<'_>) -> Result<(),
             continue;
         }
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let mut member = Member {
-            name,
-            reader: &mut entry,
-        };
-        if each(&mut member)?.is_break() {
-            return Ok(());
+        let reader = &mut entry;
+        if each(RawMember { name, reader })?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }

@@ -2,40 +2,33 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::ops::ControlFlow;
 
-use super::bounded::{Bounded, too_large};
-use super::{ArchiveError, EachMember, Member};
+use super::ArchiveError;
+use super::bounded::{Bounded, Budget};
+use super::member::RawMember;
+use super::unpacker::EachRaw;
 
 /// # Errors
-/// If the archive is damaged or unpacks to more than `bytes_max`, and those of `each`.
+/// If the archive is damaged or unpacks to more than `budget`, and those of `each`.
 pub(super) fn unpack(
     file: File,
-    bytes_max: u64,
-    each: &mut EachMember<'_>,
-) -> Result<(), ArchiveError> {
+    budget: &Budget,
+    each: &mut EachRaw<'_>,
+) -> Result<ControlFlow<()>, ArchiveError> {
     let mut archive = ::zip::ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
-    let mut left = bytes_max;
     for index in 0..archive.len() {
         let entry = archive.by_index(index).map_err(damaged)?;
         if !entry.is_file() {
             continue;
         }
         let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
-        let mut reader = Bounded::new(entry, left);
-        let mut member = Member {
-            name,
-            reader: &mut reader,
-        };
-        let flow = each(&mut member)?;
-        left = reader.left();
-        if left == 0 {
-            return Err(too_large(bytes_max).into());
-        }
-        if flow.is_break() {
-            return Ok(());
+        let reader = &mut Bounded::new(entry, budget.clone());
+        if each(RawMember { name, reader })?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature of map_err")]

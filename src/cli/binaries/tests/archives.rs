@@ -191,3 +191,59 @@ fn an_archive_without_binaries_is_passed_over_in_a_folder() {
         ["a.tar: an archive without binaries", "nothing"]
     );
 }
+
+#[test]
+fn archives_in_archives_are_searched() {
+    let folder = TempDir::new().unwrap();
+    let program = program().bytes();
+    let layer = tar_of(&[("usr/bin/app", &program)]);
+    let deb = ar_of(&[("debian-binary", b"2.0\n"), ("data.tar.gz", &gzip(&layer))]);
+    let module = gzip(&program);
+    let image = tar_of(&[
+        ("manifest.json", b"{}"),
+        ("blobs/1", &layer),
+        ("blobs/2", &gzip(&layer)),
+        ("x.deb", &deb),
+        ("module.ko.gz", &module),
+        ("page.1.gz", &gzip(b"text")[..10]),
+    ]);
+    fs::write(folder.path().join("image.tar"), image).unwrap();
+    let expected = [
+        "image.tar!blobs/1!usr/bin/app Both",
+        "image.tar!blobs/2!usr/bin/app Both",
+        "image.tar!x.deb!usr/bin/app Both",
+        "image.tar!module.ko.gz Both",
+    ];
+    assert_eq!(all(&folder), expected);
+}
+
+#[test]
+fn a_nest_of_archives_ends_at_the_limits() {
+    let folder = TempDir::new().unwrap();
+    let mut nest = tar_of(&[("app", &program().bytes())]);
+    for _ in 0..6 {
+        nest = tar_of(&[("n", &nest)]);
+    }
+    fs::write(folder.path().join("deep.tar"), nest).unwrap();
+    assert_eq!(
+        all(&folder),
+        ["deep.tar: archives in archives, more than 4 deep"]
+    );
+    let zeros = gzip(&tar_of(&[("zeros", &vec![0; 4 << 20])]));
+    let bombs: Vec<(&str, &[u8])> = vec![("bomb", &zeros); 3];
+    fs::write(folder.path().join("deep.tar"), tar_of(&bombs)).unwrap();
+    let expected = ["deep.tar: it unpacks to more than the limit of 1048576 bytes"];
+    assert_eq!(words(&folder, &small()), expected);
+}
+
+#[test]
+fn a_named_archive_without_binaries_is_a_fault() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a.tar");
+    fs::write(&path, tar_of(&[("readme", b"hello")])).unwrap();
+    let findings = search(&[&path], &SearchOptions::default());
+    assert!(
+        matches!(findings.as_slice(), [Finding::Unreadable { .. }]),
+        "{findings:?}"
+    );
+}
