@@ -86,18 +86,23 @@ impl<'a> Bytes<'a> {
     /// One byte.
     #[inline]
     pub(super) fn byte(&mut self) -> u8 {
-        let byte = self.data.get(self.position).copied().unwrap_or(0);
-        self.position = self.position.saturating_add(1);
-        byte
+        let Some(byte) = self.data.get(self.position) else {
+            return 0;
+        };
+        self.position += 1;
+        *byte
     }
 
     /// A fixed number of bytes, or zeros.
     #[inline]
     pub(super) fn chunk<const N: usize>(&mut self) -> [u8; N] {
         let rest = self.data.get(self.position..).unwrap_or_default();
-        let chunk = rest.first_chunk::<N>().copied().unwrap_or([0; N]);
-        self.position = self.position.saturating_add(N);
-        chunk
+        let Some(chunk) = rest.first_chunk::<N>() else {
+            self.position = self.data.len();
+            return [0; N];
+        };
+        self.position += N;
+        *chunk
     }
 
     /// A LEB128 number; bits beyond the 64th are dropped.
@@ -107,8 +112,17 @@ impl<'a> Bytes<'a> {
         if first < 0x80 {
             return u64::from(first);
         }
-        let mut value = u64::from(first & 0x7f);
-        for shift in (7..70).step_by(7) {
+        let low = u64::from(first & 0x7f);
+        let second = self.byte();
+        if second < 0x80 {
+            return low | u64::from(second) << 7;
+        }
+        self.long_varint(low | u64::from(second & 0x7f) << 7)
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, mut value: u64) -> u64 {
+        for shift in (14..70).step_by(7) {
             let byte = self.byte();
             value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
             if byte < 0x80 {
@@ -137,8 +151,8 @@ impl<'a> Bytes<'a> {
     /// Goes over `length` bytes.
     #[inline]
     pub(super) fn skip(&mut self, length: u64) {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        self.position = self.position.saturating_add(length);
+        let left = self.data.len().saturating_sub(self.position);
+        self.position += usize::try_from(length).map_or(left, |length| length.min(left));
     }
 }
 

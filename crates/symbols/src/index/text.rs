@@ -4,7 +4,6 @@
 //! bytes by one code, so that any string can be decoded alone, without a block around it. Only the
 //! decoder is here: it is twenty lines, and total; the `fsst` crate is used for writing alone.
 
-use super::NAME_BYTES_MAX;
 use super::bits::Bytes;
 use super::error::IndexError;
 use super::layout::Section;
@@ -147,17 +146,17 @@ impl SymbolTable {
         Ok(table)
     }
 
-    /// Appends the decoded string, cut at [`NAME_BYTES_MAX`].
+    /// Appends the first `limit` bytes of the decoded string.
     #[inline]
-    pub(super) fn decode(&self, compressed: &[u8], text: &mut Text) {
-        let room = compressed.len().saturating_mul(8).min(NAME_BYTES_MAX) + 8;
+    pub(super) fn decode(&self, compressed: &[u8], limit: usize, text: &mut Text) {
+        let room = compressed.len().saturating_mul(8).min(limit) + 8;
         let out = text.room(room);
         let mut at = 0;
         let mut codes = compressed.iter();
-        while let Some(&code) = codes.next() {
-            let Some(slot) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<8>) else {
-                break;
-            };
+        while at < limit
+            && let Some(&code) = codes.next()
+            && let Some(slot) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<8>)
+        {
             if code == ESCAPE {
                 let [first, ..] = slot;
                 *first = codes.next().copied().unwrap_or(0);
@@ -168,13 +167,14 @@ impl SymbolTable {
                 at += usize::from(self.lengths.get(code).copied().unwrap_or(0));
             }
         }
-        text.used += at.min(NAME_BYTES_MAX);
+        text.used += at.min(limit);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::NAME_BYTES_MAX;
 
     #[test]
     fn an_arena_gives_back_what_was_pushed_and_keeps_its_memory() {
@@ -207,7 +207,9 @@ mod tests {
         let bytes = [1, 8, b'a', b'b', b'c', b'd', b'e', b'f', b'g', b'h'];
         let table = SymbolTable::parse(&mut Bytes::new(&bytes, 0)).expect("a table");
         let mut text = Text::default();
-        table.decode(&vec![0; NAME_BYTES_MAX], &mut text);
+        table.decode(&vec![0; NAME_BYTES_MAX], NAME_BYTES_MAX, &mut text);
         assert_eq!(text.len(), NAME_BYTES_MAX);
+        table.decode(&[0, 0], 11, &mut text);
+        assert_eq!(text.len(), NAME_BYTES_MAX + 11);
     }
 }

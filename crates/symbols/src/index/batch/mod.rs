@@ -12,7 +12,7 @@ mod work;
 use std::ops::Deref;
 
 use super::error::IndexError;
-use super::reader::{NameCursor, NameRecord, SymbolIndex};
+use super::reader::{NameRecord, SymbolIndex};
 use super::text::{Text, TextRange};
 use super::{FunctionRecord, NameSet, SourceFileId};
 use crate::address::LinkAddress;
@@ -39,9 +39,8 @@ pub struct Batch {
     files: Vec<FileEntry>,
     text: String,
     building: Text,
-    /// Functions by their numbers in the index, with their places in the answer.
-    order: Vec<(u32, Slot)>,
-    cursor: NameCursor,
+    /// Numbers of functions in the index, above their places in the answer.
+    order: Vec<u64>,
     damage: Option<IndexError>,
 }
 
@@ -220,7 +219,6 @@ impl Batch {
         self.spans.clear();
         self.spans.resize(addresses, Span::default());
         self.building.reuse(std::mem::take(&mut self.text));
-        self.cursor.reset();
         self.damage = None;
         Ok(())
     }
@@ -247,3 +245,33 @@ impl FileEntry {
 
 /// Place of a thing in the answer's tables, or [`NONE`].
 type Slot = u32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::tests::large_index;
+
+    fn capacities(batch: &Batch) -> [usize; 6] {
+        [
+            batch.frames.capacity(),
+            batch.spans.capacity(),
+            batch.functions.capacity(),
+            batch.files.capacity(),
+            batch.text.capacity(),
+            batch.order.capacity(),
+        ]
+    }
+
+    #[test]
+    fn a_batch_that_is_kept_allocates_nothing_for_the_next_request() {
+        let (index, addresses) = large_index();
+        let mut batch = Batch::default();
+        let resolve = |batch: &mut Batch| {
+            let answered = index.resolve(&addresses, ResolveOptions::default(), batch);
+            answered.expect("a small batch");
+            capacities(batch)
+        };
+        let first = resolve(&mut batch);
+        assert_eq!(resolve(&mut batch), first);
+    }
+}

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use super::{Batch, ResolveOptions, TEXT_BYTES_MAX};
 use crate::index::NameSet;
 use crate::index::error::IndexError;
+use crate::index::radix;
 use crate::index::reader::SymbolIndex;
 use crate::index::text::TextRange;
 
@@ -35,18 +36,21 @@ fn decode_names<D: Deref<Target = [u8]>>(
     let mut order = std::mem::take(&mut batch.order);
     order.clear();
     if batch.functions.len() > names.count() as usize / SCAN_SHARE {
-        order.extend(batch.work.functions_in_order());
+        let functions = batch.work.functions_in_order();
+        order.extend(functions.map(|(id, slot)| radix::key(id, slot)));
     } else {
-        order.extend(batch.functions.iter().map(|entry| entry.id).zip(0..));
+        let functions = batch.functions.iter().zip(0..);
+        order.extend(functions.map(|(entry, slot)| radix::key(entry.id, slot)));
         order.sort_unstable();
     }
     let mut decoded = Ok(());
-    for &(id, slot) in &order {
+    for &key in &order {
+        let (id, slot) = radix::parts(key);
         decoded = check_text(batch);
         if decoded.is_err() {
             break;
         }
-        match names.read(id, wanted, &mut batch.cursor, &mut batch.building) {
+        match names.read(id, wanted, &mut batch.building) {
             Ok(record) => {
                 let declaration_file = index.declaration_file(id, &record);
                 if let Some(entry) = batch.functions.get_mut(slot as usize) {

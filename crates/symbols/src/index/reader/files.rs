@@ -1,5 +1,6 @@
 //! The paths of source files: directories once each, names apart, both by FSST.
 
+use crate::index::NAME_BYTES_MAX;
 use crate::index::bits::{Bytes, u32_at};
 use crate::index::error::IndexError;
 use crate::index::layout::Section;
@@ -57,7 +58,7 @@ impl Files<'_> {
         if !matches!(text.bytes_at(text.since(start)).last(), None | Some(b'/')) {
             text.push(b"/");
         }
-        self.symbols.decode(name, text);
+        self.symbols.decode(name, NAME_BYTES_MAX, text);
         Ok(text.since(start))
     }
 
@@ -74,7 +75,7 @@ impl Files<'_> {
         let compressed = bytes
             .take(length)
             .ok_or_else(|| damaged(from, "directory cut short"))?;
-        self.symbols.decode(compressed, text);
+        self.symbols.decode(compressed, NAME_BYTES_MAX, text);
         Ok(())
     }
 }

@@ -16,8 +16,8 @@ use std::ops::Deref;
 pub(super) use chain::{Call, DEPTH_MAX};
 pub(super) use files::{Files, GROUP_FILES};
 pub(super) use names::{
-    DeclarationFile, GROUP_FUNCTIONS, NameCursor, NameRecord, Names, TAG_ATTRIBUTE,
-    TAG_DECLARED_USUAL, TAG_FULL_DIFFERS, TAG_SHORT_OWN, TAG_SHORT_SUBSTRING, byte_of_attributes,
+    DeclarationFile, GROUP_FUNCTIONS, NameRecord, Names, TAG_ATTRIBUTE, TAG_DECLARED_USUAL,
+    TAG_FULL_DIFFERS, TAG_SHORT_OWN, TAG_SHORT_SUBSTRING, byte_of_attributes,
 };
 pub(super) use nodes::{BLOCK_NODES, NodeBlock, Nodes, UsualFiles};
 pub(super) use rows::{BLOCK_ROWS, FoundRow, Hit, Place, RowBlock, RowFile, Rows};
@@ -47,7 +47,6 @@ pub struct SymbolIndex<D> {
 #[derive(Clone, Debug, Default)]
 pub struct NameBuffer {
     text: Text,
-    cursor: NameCursor,
 }
 
 impl<D: Deref<Target = [u8]>> SymbolIndex<D> {
@@ -158,11 +157,9 @@ impl<D: Deref<Target = [u8]>> SymbolIndex<D> {
         wanted: NameSet,
         buffer: &'b mut NameBuffer,
     ) -> Result<FunctionRecord<'b>, IndexError> {
-        let NameBuffer { text, cursor } = buffer;
-        text.clear();
-        cursor.reset();
-        let record = self.names().read(function.0, wanted, cursor, text)?;
-        let text = |range| text.str_at(range);
+        buffer.text.clear();
+        let record = self.names().read(function.0, wanted, &mut buffer.text)?;
+        let text = |range| buffer.text.str_at(range);
         Ok(FunctionRecord {
             linkage_name: text(record.linkage),
             full_name: text(record.full),

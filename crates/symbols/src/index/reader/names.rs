@@ -56,35 +56,6 @@ pub(in crate::index) enum DeclarationFile {
     Other(u32),
 }
 
-/// The head of the group that was looked at last, so that neighbours need not decode it again.
-#[derive(Clone, Debug)]
-pub(in crate::index) struct NameCursor {
-    group: u32,
-    has_full: bool,
-    head: Text,
-    linkage: TextRange,
-    full: TextRange,
-}
-
-impl Default for NameCursor {
-    fn default() -> Self {
-        Self {
-            group: NONE,
-            has_full: false,
-            head: Text::default(),
-            linkage: TextRange::default(),
-            full: TextRange::default(),
-        }
-    }
-}
-
-impl NameCursor {
-    /// Forgets the head: the next name may be of another index.
-    pub(in crate::index) fn reset(&mut self) {
-        self.group = NONE;
-    }
-}
-
 impl Names<'_> {
     /// How many functions there are.
     #[inline]
@@ -97,53 +68,26 @@ impl Names<'_> {
         self,
         function: u32,
         wanted: NameSet,
-        cursor: &mut NameCursor,
         text: &mut Text,
     ) -> Result<NameRecord, IndexError> {
         let group = function / GROUP_FUNCTIONS;
         let from = u32_at(self.offsets, group as usize).filter(|_| function < self.count);
         let from = from.ok_or_else(|| damaged(function as usize, "no such function"))? as usize;
         let mut bytes = Bytes::new(self.data, from);
-        self.load_head(group, wanted, bytes, cursor)?;
+        let head = Head::read(bytes);
         for _ in 0..function % GROUP_FUNCTIONS {
             bytes.byte();
             let length = bytes.varint();
             bytes.skip(length);
         }
-        self.record(bytes, wanted, cursor, text)
-    }
-
-    fn load_head(
-        self,
-        group: u32,
-        wanted: NameSet,
-        mut bytes: Bytes<'_>,
-        cursor: &mut NameCursor,
-    ) -> Result<(), IndexError> {
-        let wants_full = wanted.has_full() || wanted.has_short();
-        if cursor.group == group && (cursor.has_full || !wants_full) {
-            return Ok(());
-        }
-        cursor.group = NONE;
-        cursor.head.clear();
-        let tag = bytes.byte();
-        bytes.varint();
-        cursor.linkage = suffix(self.linkage, &mut bytes, &[], &mut cursor.head)?;
-        cursor.has_full = wants_full;
-        if !wants_full || tag & TAG_FULL_DIFFERS == 0 {
-            cursor.full = cursor.linkage;
-        } else {
-            cursor.full = suffix(self.full, &mut bytes, &[], &mut cursor.head)?;
-        }
-        cursor.group = group;
-        Ok(())
+        self.record(bytes, head, wanted, text)
     }
 
     fn record(
         self,
         mut bytes: Bytes<'_>,
+        head: Head<'_>,
         wanted: NameSet,
-        cursor: &NameCursor,
         text: &mut Text,
     ) -> Result<NameRecord, IndexError> {
         let mut record = NameRecord::default();
@@ -153,15 +97,13 @@ impl Names<'_> {
         let decodes_full = wanted.has_full() || wanted.has_short() && tag & TAG_SHORT_OWN == 0;
         let mut linkage = TextRange::default();
         if wanted.has_linkage() || decodes_full && !full_differs {
-            let head = cursor.head.bytes_at(cursor.linkage);
-            linkage = suffix(self.linkage, &mut bytes, head, text)?;
+            linkage = self.name(Column::Linkage, &mut bytes, head, text)?;
         } else {
             go_over(&mut bytes);
         }
         let mut full = linkage;
         if full_differs && decodes_full {
-            let head = cursor.head.bytes_at(cursor.full);
-            full = suffix(self.full, &mut bytes, head, text)?;
+            full = self.name(Column::Full, &mut bytes, head, text)?;
         } else if full_differs {
             go_over(&mut bytes);
         }
@@ -183,6 +125,42 @@ impl Names<'_> {
         };
         (record.language, record.provenance) = attributes_of_byte(attribute);
         Ok(record)
+    }
+
+    /// A name as {length of the prefix that it shares with the head's, length, FSST of the rest}.
+    ///
+    /// Of the head no more is decoded than is shared.
+    #[inline]
+    fn name(
+        self,
+        column: Column,
+        bytes: &mut Bytes<'_>,
+        head: Head<'_>,
+        text: &mut Text,
+    ) -> Result<TextRange, IndexError> {
+        let offset = bytes.position();
+        let shared = bytes.varint();
+        let length = bytes.varint();
+        let compressed = bytes
+            .take(length)
+            .ok_or_else(|| damaged(offset, "name cut short"))?;
+        let start = text.len();
+        let shared = usize::try_from(shared)
+            .unwrap_or(usize::MAX)
+            .min(NAME_BYTES_MAX);
+        let table = match column {
+            Column::Linkage => self.linkage,
+            Column::Full => self.full,
+        };
+        if shared > 0 {
+            let (head_table, head) = match (column, head.full) {
+                (Column::Full, Some(full)) => (self.full, full),
+                _ => (self.linkage, head.linkage),
+            };
+            head_table.decode(head, shared, text);
+        }
+        table.decode(compressed, NAME_BYTES_MAX, text);
+        Ok(text.since(start))
     }
 
     fn short_name(
@@ -209,7 +187,7 @@ impl Names<'_> {
                 .take(length)
                 .ok_or_else(|| damaged(offset, "name cut short"))?;
             let start = text.len();
-            self.full.decode(compressed, text);
+            self.full.decode(compressed, NAME_BYTES_MAX, text);
             return Ok(text.since(start));
         }
         Ok(full)
@@ -225,28 +203,35 @@ fn damaged(offset: usize, what: &'static str) -> IndexError {
     }
 }
 
-/// A name as {length of the prefix that it shares with `head`, length, FSST of the rest}.
-#[inline]
-fn suffix(
-    table: &SymbolTable,
-    bytes: &mut Bytes<'_>,
-    head: &[u8],
-    text: &mut Text,
-) -> Result<TextRange, IndexError> {
-    let offset = bytes.position();
-    let shared = bytes.varint();
-    let length = bytes.varint();
-    let compressed = bytes
-        .take(length)
-        .ok_or_else(|| damaged(offset, "name cut short"))?;
-    let shared = usize::try_from(shared)
-        .unwrap_or(usize::MAX)
-        .min(head.len())
-        .min(NAME_BYTES_MAX);
-    let start = text.len();
-    text.push(head.get(..shared).unwrap_or_default());
-    table.decode(compressed, text);
-    Ok(text.since(start))
+/// Which of the two prefix-coded names.
+#[derive(Clone, Copy)]
+enum Column {
+    Linkage,
+    Full,
+}
+
+/// The first function of a group: its names, still compressed.
+#[derive(Clone, Copy)]
+struct Head<'a> {
+    linkage: &'a [u8],
+    /// `None` where it is the linkage name.
+    full: Option<&'a [u8]>,
+}
+
+impl<'a> Head<'a> {
+    #[inline]
+    fn read(mut bytes: Bytes<'a>) -> Self {
+        let name = |bytes: &mut Bytes<'a>| {
+            bytes.varint();
+            let length = bytes.varint();
+            bytes.take(length).unwrap_or_default()
+        };
+        let tag = bytes.byte();
+        bytes.varint();
+        let linkage = name(&mut bytes);
+        let full = (tag & TAG_FULL_DIFFERS != 0).then(|| name(&mut bytes));
+        Self { linkage, full }
+    }
 }
 
 #[inline]

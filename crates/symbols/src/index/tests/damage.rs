@@ -42,7 +42,7 @@ pub(crate) fn exercise(bytes: &[u8], addresses: &[LinkAddress]) -> Result<(), In
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn damaged_bytes_never_panic(

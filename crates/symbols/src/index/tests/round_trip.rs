@@ -70,7 +70,7 @@ fn batched(batch: &Batch, place: usize) -> Vec<PlainFrame> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn frames_are_those_of_the_model_one_by_one_and_in_a_batch(model in model()) {
