@@ -139,8 +139,35 @@ impl State {
                 RecordBody::Tombstone(body) => state.tombstones.push(stored(name, body)),
             }
         }
+        state.correct_qualities(&mut artifacts);
         state.admit(artifacts);
         state
+    }
+
+    /// A file that promised DWARF by its sections and whose index has none does not stand before one
+    /// that may keep the promise. Only an index whose one debug file it is tells that.
+    fn correct_qualities(&self, artifacts: &mut [Stored<ArtifactRecord>]) {
+        let debug_files: BTreeSet<ContentHash> = artifacts
+            .iter()
+            .filter(|artifact| artifact.body.kinds.contains(&ArtifactKind::Debuginfo))
+            .map(|artifact| artifact.body.sha256)
+            .collect();
+        let mut found: BTreeMap<ContentHash, Quality> = BTreeMap::new();
+        for index in &self.indexes {
+            let mut converted = index.body.sources.intersection(&debug_files);
+            if let (Some(&file), None) = (converted.next(), converted.next()) {
+                let best = found.entry(file).or_default();
+                *best = index.body.quality.max(*best);
+            }
+        }
+        for artifact in artifacts {
+            let found = found.get(&artifact.body.sha256).copied();
+            if let Some(found) = found.filter(|&found| found < Quality::DwarfLines)
+                && artifact.body.quality >= Quality::DwarfLines
+            {
+                Arc::make_mut(&mut artifact.body).quality = found;
+            }
+        }
     }
 
     /// Takes the artifacts in order of rank; one that is other code than a better one conflicts.

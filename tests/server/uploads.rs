@@ -236,3 +236,27 @@ async fn sources_are_served_by_the_paths_of_their_zip() {
     let (status, problem) = answer(put(&server, "/buildid/abcd/sources", program().bytes())).await;
     assert_eq!(status, 422, "{problem}");
 }
+
+#[tokio::test]
+async fn packed_split_dwarf_is_stored_for_the_build_id_of_the_path() {
+    let server = TestServer::start().await;
+    let program = program();
+    let id = program.build_id();
+    let path = format!("/buildid/{id}/dwp");
+    let (status, problem) = answer(put(&server, &path, program.bytes())).await;
+    assert_eq!(status, 422, "{problem}");
+    let packed = program.objcopy("dwp", &["--add-section", ".debug_cu_index=/proc/version"]);
+    let (status, said) = answer(put(&server, &path, bytes(&packed))).await;
+    assert_eq!(
+        (status, &said["kinds"]),
+        (StatusCode::CREATED, &json!(["dwp"])),
+        "{said}"
+    );
+    let nameless = Client::new().post(server.url("/artifacts"));
+    let (status, problem) = answer(nameless.body(bytes(&packed))).await;
+    assert_eq!(status, 422, "{problem}");
+    assert!(
+        problem["detail"].as_str().unwrap().contains("/dwp"),
+        "{problem}"
+    );
+}

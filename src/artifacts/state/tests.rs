@@ -81,6 +81,10 @@ fn stored_file(number: u8, artifact: ArtifactRecord) -> Known {
 }
 
 fn index(number: u8, sources: &[u8], version: u32) -> Known {
+    index_of_quality(number, sources, (version, Quality::DwarfLines))
+}
+
+fn index_of_quality(number: u8, sources: &[u8], (version, quality): (u32, Quality)) -> Known {
     record(
         number,
         RecordBody::Index(IndexRecord {
@@ -92,7 +96,7 @@ fn index(number: u8, sources: &[u8], version: u32) -> Known {
             sha256: ContentHash([number; 32]),
             size_bytes: 10,
             blob: BlobForm::Identity,
-            quality: Quality::DwarfLines,
+            quality,
             functions: 1,
             lines: 2,
             units_failed: 0,
@@ -175,8 +179,8 @@ fn any_artifact() -> impl Strategy<Value = ArtifactRecord> {
 fn any_records() -> impl Strategy<Value = Vec<Known>> {
     let known = prop_oneof![
         4 => (any::<u8>(), any_artifact()).prop_map(|(number, body)| stored_file(number, body)),
-        1 => (any::<u8>(), prop::collection::vec(0..6_u8, 1..3), 1..3_u32)
-            .prop_map(|(number, sources, version)| index(number, &sources, version)),
+        2 => (any::<u8>(), prop::collection::vec(0..6_u8, 1..3), (1..3_u32, quality()))
+            .prop_map(|(number, sources, made)| index_of_quality(number, &sources, made)),
         1 => (any::<u8>(), prop::collection::vec(0..6_u8, 1..3), 1..3_u32)
             .prop_map(|(number, sources, version)| failure(number, &sources, version)),
     ];
@@ -373,6 +377,23 @@ fn a_debug_file_that_cannot_be_converted_does_not_hide_the_next_one() {
         State::fold(all).index(2),
         IndexStanding::Wanted { .. }
     ));
+}
+
+#[test]
+fn a_file_that_only_looks_like_dwarf_does_not_hide_a_better_one() {
+    let hollow = stored_file(1, artifact(1, 1, Quality::DwarfInlines));
+    let sound = stored_file(2, artifact(2, 2, Quality::DwarfInlines));
+    let index = index_of_quality(3, &[1], (1, Quality::Symtab));
+    let state = State::fold([hollow.clone(), sound, index.clone()]);
+    assert_eq!(best(&state, ArtifactKind::Debuginfo), Some(2));
+    assert!(matches!(state.index(1), IndexStanding::Wanted { .. }));
+    let state = State::fold([hollow, index]);
+    assert_eq!(
+        best(&state, ArtifactKind::Debuginfo),
+        Some(1),
+        "it is better than nothing"
+    );
+    assert_eq!(state.quality(1), Quality::Symtab);
 }
 
 #[test]
