@@ -119,6 +119,8 @@ impl Catalog {
             })??;
             // A load that somebody else began earlier may have missed what is asked for.
             if is_fresh(&seen) {
+                // Counts lag behind inserts until the cache's own upkeep has run.
+                self.seen.run_pending_tasks();
                 let size_bytes = self.seen.weighted_size();
                 self.meter.holds(self.seen.entry_count(), size_bytes);
                 return Ok(seen.state);

@@ -95,6 +95,8 @@ impl OpenIndexes {
             Ok(Arc::new(open))
         };
         let opened = self.cache.try_get_with(file.sha256, opening).await;
+        // Counts lag behind inserts until the cache's own upkeep has run.
+        self.cache.run_pending_tasks().await;
         let mapped_bytes = self.cache.weighted_size().saturating_mul(WEIGHT_BYTES);
         self.meter.holds(self.cache.entry_count(), mapped_bytes);
         opened

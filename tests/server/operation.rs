@@ -163,6 +163,8 @@ async fn questions_to_caches_are_counted() {
             .find_map(|line| line.strip_prefix(&name));
         line.unwrap().parse::<u64>().unwrap()
     };
+    let entries = r#"unhex_cache_entries{cache="states"} 1"#;
+    assert!(metrics.text().contains(entries), "{}", metrics.text());
     // On a slow machine what was read may be too old for the next question.
     assert!(asked("miss") >= 1 && asked("miss") + asked("hit") == 3);
 }
