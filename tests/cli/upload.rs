@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use unhex_testkit::fixture::Program;
-use unhex_testkit::{http, run};
+use unhex_testkit::{http, run, tools};
 
 use crate::command::{BUILD_ID, Workplace, code, program, program_with_sources};
 
@@ -246,4 +246,57 @@ fn a_signal_ends_an_upload_and_nothing_unpacked_stays() {
     let status = run::wait(&mut child, Duration::from_secs(30)).expect("it ends");
     assert_eq!(status.code(), Some(143));
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn packed_split_dwarf_goes_with_its_program() {
+    let (Some(clang), Some(dwp)) = (tools::CLANG.find(), tools::LLVM_DWP.find()) else {
+        return;
+    };
+    let workplace = Workplace::with_server();
+    let folder = workplace.path();
+    fs::write(
+        folder.join("m.c"),
+        "int f(int n) { return n + 1; }\nint main(void) { return f(2); }\n",
+    )
+    .unwrap();
+    let flags = [
+        "-g",
+        "-gsplit-dwarf",
+        "-Wl,--build-id=0xd3bd3bd3b0",
+        "m.c",
+        "-o",
+        "app",
+    ];
+    run::succeed(Command::new(clang).args(flags).current_dir(folder));
+    run::succeed(
+        Command::new(dwp)
+            .args(["-e", "app", "-o", "app.dwp"])
+            .current_dir(folder),
+    );
+    let (status, answer) = workplace.json(&["upload", "app"]);
+    assert_eq!(status, 0, "{answer:#}");
+    let mut kinds: Vec<_> = answer["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["kinds"].to_string())
+        .collect();
+    kinds.sort();
+    assert_eq!(
+        kinds,
+        [r#"["dwp"]"#, r#"["executable","debuginfo"]"#],
+        "{answer:#}"
+    );
+
+    fs::remove_file(folder.join("app")).unwrap();
+    let finished = workplace.unhex(&["upload", "app.dwp"]);
+    assert_eq!(code(&finished), 1, "{}", finished.all());
+    assert!(
+        finished
+            .text()
+            .contains("packed split DWARF without its program beside it"),
+        "{}",
+        finished.all()
+    );
 }

@@ -1,6 +1,6 @@
 //! What an ELF file is to an upload: its summary, and the advice when it has no build ID.
 
-use unhex_symbols::elf::{ElfError, ElfFile, ElfSummary};
+use unhex_symbols::elf::{ElfError, ElfFile, ElfSummary, SplitDwarf};
 
 /// `ET_REL` and `ET_CORE` of `e_type`.
 const TYPE_RELOCATABLE: u16 = 1;
@@ -74,10 +74,15 @@ impl ElfFacts {
     pub(crate) fn excuse(&self) -> Option<&'static str> {
         match self.summary.file_type {
             TYPE_CORE => Some("a core dump"),
+            _ if self.summary.split_dwarf == Some(SplitDwarf::Dwp) => {
+                Some("packed split DWARF without its program beside it")
+            }
+            _ if self.summary.split_dwarf.is_some() => {
+                Some("split DWARF of one unit; pack those of a program with dwp")
+            }
             TYPE_RELOCATABLE if self.summary.build_id.is_none() => {
                 Some("an object file that was not linked yet")
             }
-            _ if self.summary.split_dwarf.is_some() => Some("split DWARF"),
             _ if !self.has_role() => Some("it has neither code nor debug information"),
             _ => None,
         }

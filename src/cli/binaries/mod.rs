@@ -6,6 +6,7 @@
 //! goes into nameless temporary files, and the names in them are never used as paths.
 
 mod archive;
+mod beside;
 mod elf;
 mod glob;
 mod mapped;
@@ -66,15 +67,32 @@ pub(crate) struct Binary {
     /// Its build ID.
     pub(crate) build_id: BuildId,
     /// What it is to that build ID.
-    pub(crate) role: ElfRole,
-    /// What its symbols are good for, at best.
-    pub(crate) quality_estimate: Quality,
+    pub(crate) part: Part,
+}
+
+/// What a file is to its build ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A program, its debug file, or both in one.
+    Whole {
+        /// Which of them.
+        role: ElfRole,
+        /// What its symbols are good for, at best.
+        quality_estimate: Quality,
+    },
+    /// The `.dwp` of the program that lies beside it.
+    PackedSplitDwarf,
 }
 
 impl Binary {
     /// Whether it has DWARF, so that it names source files.
     pub(crate) fn has_dwarf(&self) -> bool {
-        self.quality_estimate >= Quality::DwarfLines
+        match self.part {
+            Part::Whole {
+                quality_estimate, ..
+            } => quality_estimate >= Quality::DwarfLines,
+            Part::PackedSplitDwarf => false,
+        }
     }
 }
 

@@ -7,14 +7,15 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use unhex_symbols::elf::{ElfError, ElfRole, what_is_it};
+use unhex_symbols::elf::{ElfError, SplitDwarf, what_is_it};
 use walkdir::WalkDir;
 
 use super::archive::{self, ArchiveError, Format, Member};
+use super::beside::{companions, program_of_packed};
 use super::elf::ElfFacts;
 use super::glob::Glob;
 use super::mapped::Mapped;
-use super::{Binary, Content, Finding, Label, WithoutBuildId};
+use super::{Binary, Content, Finding, Label, Part, WithoutBuildId};
 
 /// Bytes from the start of a file that tell what it is: tar has its mark at 257.
 const HEAD_BYTES: u64 = 512;
@@ -186,9 +187,9 @@ impl<'a> Search<'a> {
             Err(error) => return self.unreadable(path, &error.to_string()),
         };
         let facts = ElfFacts::read(&bytes);
-        let companion = match (&facts, named) {
-            (Ok(facts), Named::Itself) => companion(path, facts),
-            _ => None,
+        let companions = match (&facts, named) {
+            (Ok(facts), Named::Itself) => companions(path, facts),
+            _ => Vec::new(),
         };
         let elf = Elf {
             label: Label::of_path(path),
@@ -198,10 +199,12 @@ impl<'a> Search<'a> {
         };
         drop(bytes);
         self.elf(elf, facts, named)?;
-        match companion {
-            Some((path, metadata)) => self.file(&path, &metadata, Named::Around),
-            None => ControlFlow::Continue(()),
+        for companion in companions {
+            if let Ok(metadata) = companion.metadata() {
+                self.file(&companion, &metadata, Named::Around)?;
+            }
         }
+        ControlFlow::Continue(())
     }
 
     fn elf(
@@ -219,6 +222,18 @@ impl<'a> Search<'a> {
                 return (self.emit)(Finding::Unreadable { label, reason });
             }
         };
+        let is_packed = facts.summary.split_dwarf == Some(SplitDwarf::Dwp);
+        if is_packed && let Some(build_id) = program_of_packed(elf.content.path()) {
+            self.found += 1;
+            return (self.emit)(Finding::Binary(Box::new(Binary {
+                label,
+                file_name: elf.file_name,
+                content: elf.content,
+                size_bytes: elf.size_bytes,
+                build_id,
+                part: Part::PackedSplitDwarf,
+            })));
+        }
         if let Some(excuse) = facts.excuse() {
             let reason = excuse.to_owned();
             return match named {
@@ -242,8 +257,10 @@ impl<'a> Search<'a> {
             content: elf.content,
             size_bytes: elf.size_bytes,
             build_id,
-            role: facts.summary.role,
-            quality_estimate: facts.summary.quality_estimate,
+            part: Part::Whole {
+                role: facts.summary.role,
+                quality_estimate: facts.summary.quality_estimate,
+            },
         })))
     }
 
@@ -332,22 +349,4 @@ fn file_name(path: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
-}
-
-/// The debug file that a stripped program names in `.gnu_debuglink`, where gdb looks for it first
-/// (beside it, then in `.debug`), when it really is of the same build.
-fn companion(path: &Path, facts: &ElfFacts) -> Option<(PathBuf, Metadata)> {
-    let summary = &facts.summary;
-    if summary.role != ElfRole::Executable {
-        return None;
-    }
-    let name = Path::new(&summary.debug_link.as_ref()?.name).file_name()?;
-    let folder = path.parent()?;
-    let candidates = [folder.join(name), folder.join(".debug").join(name)];
-    candidates.into_iter().find_map(|candidate| {
-        let metadata = candidate.metadata().ok().filter(Metadata::is_file)?;
-        let bytes = Mapped::open(&candidate).ok()?;
-        let found = ElfFacts::read(&bytes).ok()?.summary.build_id;
-        (found.is_some() && found == summary.build_id).then_some((candidate, metadata))
-    })
 }

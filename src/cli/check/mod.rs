@@ -20,7 +20,7 @@ use unhex_api::client::{Client, ClientError};
 use unhex_api::quality::Quality;
 
 use self::verdict::{Verdict, VerdictStatus};
-use super::binaries::{Finding, Glob, Label, Search, SearchOptions};
+use super::binaries::{Finding, Glob, Label, Part, Search, SearchOptions};
 use super::connection::{ConnectionArgs, finish};
 use super::table::Table;
 
@@ -176,6 +176,7 @@ fn of_finding(finding: Finding) -> Option<Checked> {
         verdict: Verdict::new(status).detail(detail),
     };
     Some(match finding {
+        Finding::Binary(binary) if binary.part == Part::PackedSplitDwarf => return None,
         Finding::Binary(binary) => Checked {
             path: binary.label.clone(),
             build_id: Some(binary.build_id.to_string()),

@@ -26,7 +26,7 @@ use self::outcome::{Item, Status};
 use self::report::{OutputMode, Report};
 use self::send::{Hopeless, Parcel, Sender};
 use self::sources::{SourceMap, SourceOptions, Sources};
-use super::binaries::{Binary, Finding, Glob, Search, SearchOptions};
+use super::binaries::{Binary, Finding, Glob, Part, Search, SearchOptions};
 use super::connection::{ConnectionArgs, finish};
 
 const EXAMPLES: &str = "\
@@ -261,15 +261,11 @@ async fn process_binary(
         path: binary.content.path().to_owned(),
         size_bytes: binary.size_bytes,
         build_id: binary.build_id.clone(),
-        kind: if binary.role.is_debuginfo() {
-            ArtifactKind::Debuginfo
-        } else {
-            ArtifactKind::Executable
-        },
+        kind: sent_as(binary.part),
     };
     let mut items = vec![match sender {
         Some(sender) => sender.send(&parcel).await?,
-        None => would_upload(&parcel, kinds(binary.role)),
+        None => would_upload(&parcel, kinds(binary.part)),
     }];
     let Some(options) = sources.filter(|_| binary.has_dwarf()) else {
         return Ok(items);
@@ -318,11 +314,21 @@ fn would_upload(parcel: &Parcel, kinds: &[ArtifactKind]) -> Item {
     item
 }
 
-/// What a file is good for; one that is both is sent once, as debuginfo.
-fn kinds(role: ElfRole) -> &'static [ArtifactKind] {
-    match role {
-        ElfRole::Executable => &[ArtifactKind::Executable],
-        ElfRole::Both => &[ArtifactKind::Executable, ArtifactKind::Debuginfo],
-        ElfRole::Debuginfo | ElfRole::Neither => &[ArtifactKind::Debuginfo],
+/// What a file is good for.
+fn kinds(part: Part) -> &'static [ArtifactKind] {
+    match part {
+        Part::PackedSplitDwarf => &[ArtifactKind::Dwp],
+        Part::Whole { role, .. } => match role {
+            ElfRole::Executable => &[ArtifactKind::Executable],
+            ElfRole::Both => &[ArtifactKind::Executable, ArtifactKind::Debuginfo],
+            ElfRole::Debuginfo | ElfRole::Neither => &[ArtifactKind::Debuginfo],
+        },
     }
+}
+
+/// As what a file is sent: one that is both is sent once, as debuginfo, and the server finds that
+/// it is the executable too.
+fn sent_as(part: Part) -> ArtifactKind {
+    let last = kinds(part).last();
+    last.copied().unwrap_or(ArtifactKind::Debuginfo)
 }

@@ -41,7 +41,10 @@ fn words(folder: &TempDir, options: &SearchOptions) -> Vec<String> {
         .iter()
         .map(|finding| {
             let text = match finding {
-                Finding::Binary(binary) => format!("{} {:?}", binary.label, binary.role),
+                Finding::Binary(binary) => match binary.part {
+                    Part::Whole { role, .. } => format!("{} {role:?}", binary.label),
+                    Part::PackedSplitDwarf => format!("{} packed", binary.label),
+                },
                 Finding::WithoutBuildId(found) => format!("{} has no build ID", found.label),
                 Finding::Unreadable { label, reason } | Finding::Skipped { label, reason } => {
                     format!("{label}: {reason}")
@@ -97,7 +100,10 @@ fn a_named_program_brings_the_debug_file_that_it_names() {
     let roles: Vec<_> = search(&[&stripped], &SearchOptions::default())
         .iter()
         .filter_map(|finding| match finding {
-            Finding::Binary(binary) => Some((binary.role, binary.build_id.to_string())),
+            Finding::Binary(binary) => match binary.part {
+                Part::Whole { role, .. } => Some((role, binary.build_id.to_string())),
+                Part::PackedSplitDwarf => None,
+            },
             _ => None,
         })
         .collect();
