@@ -10,6 +10,7 @@ mod code;
 mod draft;
 mod error;
 mod limits;
+mod minidebuginfo;
 mod names;
 mod overlap;
 mod plt;
@@ -27,11 +28,11 @@ pub(crate) use sections::DwarfSections;
 pub(crate) use symbols::Symbols;
 
 use object::Endianness;
-use unhex_build_id::ElfIdentities;
+use unhex_build_id::{BuildId, ElfIdentities};
 
 use crate::dwarf;
 use crate::elf::{ElfFile, Supplement, is_executable, load_segments};
-use crate::model::{Model, ModelHeader};
+use crate::model::{Function, Model, ModelHeader};
 
 /// The files that one model is made from, each whole and in memory (or mapped).
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +41,10 @@ pub struct ConvertSources<'data> {
     pub debuginfo: Option<&'data [u8]>,
     /// The executable: program headers, and symbols that the debug file lacks.
     pub executable: Option<&'data [u8]>,
+    /// The supplementary file that dwz made; another one than the debug file asks for is not used.
+    pub supplement: Option<&'data [u8]>,
+    /// The package of split units (`.dwp`).
+    pub dwp: Option<&'data [u8]>,
     /// SHA-256 of each file, for [`ModelHeader::sources`]: the caller knows them, and hashing
     /// would cost more than the conversion.
     pub source_sha256: &'data [[u8; 32]],
@@ -72,7 +77,15 @@ pub fn convert(
         });
     };
     let code = CodeMap::of(&files);
-    let symbols = Symbols::read(&files, &code, &budget)?;
+    let unpacked: Vec<Vec<u8>> = files
+        .iter()
+        .filter_map(|file| minidebuginfo::unpack(file, limits))
+        .collect();
+    let packed: Vec<ElfFile<'_>> = unpacked
+        .iter()
+        .filter_map(|file| ElfFile::parse(file).ok())
+        .collect();
+    let symbols = Symbols::read(&files, &packed, &code, &budget)?;
     let mut header = ModelHeader {
         build_id: ElfIdentities::read(first.data).gnu,
         machine: first.header.machine,
@@ -84,15 +97,55 @@ pub fn convert(
             .map(|f| load_segments(f)),
         ..ModelHeader::default()
     };
-    let mut draft = Draft::default();
-    let mut functions = Vec::new();
-    if let Some(file) = files.iter().find(|file| DwarfSections::are_in(file)) {
-        let sections = DwarfSections::load(file, limits, &budget)?;
+    let dwarf_file = files.iter().find(|file| DwarfSections::are_in(file));
+    let read = Read {
+        sources: &sources,
+        limits,
+        code: &code,
+        symbols: &symbols,
+        budget: &budget,
+    };
+    let (draft, functions) = match dwarf_file {
+        Some(file) => read.dwarf(file, &mut header)?,
+        None => Default::default(),
+    };
+    let mut model = assemble::assemble(draft, functions, header, &symbols, &budget)?;
+    if relocatable::is_relocatable(first) {
+        relocatable::unbias(&mut model);
+    }
+    Ok(model)
+}
+
+/// What reading DWARF needs beside the file that has it.
+struct Read<'a, 'data> {
+    sources: &'a ConvertSources<'data>,
+    limits: &'a ConvertLimits<'a>,
+    code: &'a CodeMap,
+    symbols: &'a Symbols<'data>,
+    budget: &'a Budget<'a>,
+}
+
+impl Read<'_, '_> {
+    /// Everything that the DWARF of `file` says.
+    fn dwarf(
+        &self,
+        file: &ElfFile<'_>,
+        header: &mut ModelHeader,
+    ) -> Result<(Draft, Vec<Function>), ConvertError> {
+        let sections = DwarfSections::load(file, self.limits, self.budget)?;
+        let needed = Supplement::of(file).map(|s| s.build_id);
+        let supplement = supplement(self.sources, needed.as_ref(), self.limits, self.budget)?;
+        let package = self.sources.dwp.map(ElfFile::parse).transpose()?;
+        let package = package
+            .map(|p| DwarfSections::load_package(&p, self.limits))
+            .transpose()?;
         let context = dwarf::Context {
             sections: &sections,
-            code: &code,
-            symbols: &symbols,
-            budget: &budget,
+            supplement: supplement.as_ref(),
+            package: package.as_ref(),
+            code: self.code,
+            symbols: self.symbols,
+            budget: self.budget,
         };
         let walked = match file.header.endian {
             Endianness::Little => dwarf::walk(&context, gimli::LittleEndian)?,
@@ -101,13 +154,28 @@ pub fn convert(
         header.units = walked.counts.units;
         header.units_failed = walked.counts.units_failed;
         header.units_without_dwo = walked.counts.units_without_dwo;
-        header.needs_supplement = Supplement::of(file).map(|s| s.build_id.as_bytes().into());
-        functions = names::functions(&walked.functions, &budget)?;
-        draft = walked.draft;
+        header.needs_supplement = match supplement {
+            Some(_) => None,
+            None => needed.map(|id| id.as_bytes().into()),
+        };
+        let functions = names::functions(&walked.functions, self.budget)?;
+        Ok((walked.draft, functions))
     }
-    let mut model = assemble::assemble(draft, functions, header, &symbols, &budget)?;
-    if relocatable::is_relocatable(first) {
-        relocatable::unbias(&mut model);
+}
+
+/// The sections of the supplementary file, if it is at hand and the one that is needed.
+fn supplement<'data>(
+    sources: &ConvertSources<'data>,
+    needed: Option<&BuildId>,
+    limits: &ConvertLimits<'_>,
+    budget: &Budget<'_>,
+) -> Result<Option<DwarfSections<'data>>, ConvertError> {
+    let Some(bytes) = sources.supplement else {
+        return Ok(None);
+    };
+    if ElfIdentities::read(bytes).gnu.as_ref() != needed || needed.is_none() {
+        return Ok(None);
     }
-    Ok(model)
+    let file = ElfFile::parse(bytes)?;
+    DwarfSections::load(&file, limits, budget).map(Some)
 }

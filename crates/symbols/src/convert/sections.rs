@@ -24,6 +24,24 @@ const NEEDED: [SectionId; 9] = [
     SectionId::DebugRngLists,
 ];
 
+/// Sections of a package of split units: those that its index refers to have to be there, also
+/// when nothing is read from them.
+const NEEDED_OF_PACKAGE: [SectionId; 13] = [
+    SectionId::DebugLine,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+    SectionId::DebugTypes,
+    SectionId::DebugInfo,
+    SectionId::DebugAbbrev,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugRngLists,
+    SectionId::DebugCuIndex,
+    SectionId::DebugTuIndex,
+];
+
 /// zlib cannot do better than 1032:1; a declared size beyond that is a lie.
 const ZLIB_RATIO_MAX: u64 = 1032;
 
@@ -71,6 +89,24 @@ impl<'data> DwarfSections<'data> {
             if is_relocatable(file) {
                 bytes = SectionBytes::Owned(relocated(file, section, bytes.get(), budget)?);
             }
+            left = left.saturating_sub(bytes.get().len() as u64);
+            sections.push((id, bytes));
+        }
+        Ok(Self { sections })
+    }
+
+    /// Loads the sections of a package of split units.
+    pub(crate) fn load_package(
+        file: &ElfFile<'data>,
+        limits: &ConvertLimits<'_>,
+    ) -> Result<Self, ConvertError> {
+        let mut left = limits.sections_bytes_max;
+        let mut sections = Vec::new();
+        for id in NEEDED_OF_PACKAGE {
+            let Some(section) = id.dwo_name().and_then(|name| file.section(name)) else {
+                continue;
+            };
+            let bytes = load_one(file, section, left.min(limits.section_bytes_max))?;
             left = left.saturating_sub(bytes.get().len() as u64);
             sections.push((id, bytes));
         }

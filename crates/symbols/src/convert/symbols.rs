@@ -60,16 +60,19 @@ const RANK_STUB: u8 = 32;
 const RANK_MARKER: u8 = u8::MAX;
 
 impl<'data> Symbols<'data> {
-    /// Reads the symbol tables of the files.
+    /// Reads the symbol tables of the files, and of those that were packed into them.
     pub(crate) fn read(
         files: &[&ElfFile<'data>],
+        packed: &[ElfFile<'data>],
         code: &CodeMap,
         budget: &Budget<'_>,
     ) -> Result<Self, ConvertError> {
         let mut all = Vec::new();
-        for file in files {
+        let packed = packed.iter().map(|file| (file, true));
+        for (file, is_packed) in files.iter().map(|file| (*file, false)).chain(packed) {
             for table in &file.sections {
                 let provenance = match table.kind {
+                    kind if kind == elf::SHT_SYMTAB.0 && is_packed => Provenance::Minidebuginfo,
                     kind if kind == elf::SHT_SYMTAB.0 => Provenance::Symtab,
                     kind if kind == elf::SHT_DYNSYM.0 => Provenance::Dynsym,
                     _ => continue,

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use gimli::{AttributeValue, Endianity, EntriesRaw, RangeListsOffset, constants as dw};
 
 use super::names::file_index;
-use super::unit::{OpenUnit, Units};
+use super::unit::{OpenUnit, Place};
+use super::units::Units;
 use super::{Context, Reader, UnitError};
 
 /// What an entry of a function or an inlined call says.
@@ -14,8 +15,8 @@ pub(super) struct Entry {
     low: Option<u64>,
     high: Option<High>,
     ranges: Option<RangeListsOffset>,
-    /// The entry that names it, as an offset of `.debug_info`.
-    pub(super) origin: Option<usize>,
+    /// The entry that names it.
+    pub(super) origin: Option<Place>,
     /// Where a caller enters, if it says so.
     pub(super) pc: Option<u64>,
     pub(super) call_file: Option<u64>,
@@ -37,27 +38,25 @@ impl<'a, E: Endianity> Units<'a, E> {
         attributes: &[gimli::AttributeSpecification],
     ) -> Result<Entry, UnitError> {
         let mut entry = Entry::default();
+        let dwarf = self.sources.dwarf_of(unit);
         for specification in attributes {
             let attribute = entries.read_attribute(*specification)?;
             let value = attribute.value();
             match attribute.name() {
-                dw::DW_AT_low_pc => entry.low = self.dwarf.attr_address(&unit.unit, value)?,
+                dw::DW_AT_low_pc => entry.low = dwarf.attr_address(&unit.unit, value)?,
                 dw::DW_AT_high_pc => {
                     entry.high = match value {
                         AttributeValue::Udata(size) => Some(High::Size(size)),
-                        value => self
-                            .dwarf
-                            .attr_address(&unit.unit, value)?
-                            .map(High::Address),
+                        value => dwarf.attr_address(&unit.unit, value)?.map(High::Address),
                     };
                 }
                 dw::DW_AT_ranges => {
-                    entry.ranges = self.dwarf.attr_ranges_offset(&unit.unit, value)?;
+                    entry.ranges = dwarf.attr_ranges_offset(&unit.unit, value)?;
                 }
                 dw::DW_AT_entry_pc => {
                     entry.pc = match value {
                         AttributeValue::Udata(_) => None,
-                        value => self.dwarf.attr_address(&unit.unit, value)?,
+                        value => dwarf.attr_address(&unit.unit, value)?,
                     };
                 }
                 dw::DW_AT_abstract_origin => entry.origin = unit.target(&value),
@@ -80,7 +79,7 @@ impl<'a, E: Endianity> Units<'a, E> {
         into: &mut Vec<(u64, u64)>,
     ) -> Result<(), UnitError> {
         if let Some(offset) = entry.ranges {
-            let mut ranges = self.dwarf.ranges(&unit.unit, offset)?;
+            let mut ranges = self.sources.dwarf_of(unit).ranges(&unit.unit, offset)?;
             while let Some(range) = ranges.next()? {
                 context.budget.spend(1)?;
                 into.extend(context.code.live(range.begin, range.end));

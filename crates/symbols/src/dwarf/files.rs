@@ -3,11 +3,11 @@
 //! Nothing is normalised: `a/../b` is another place than `b` where `a` is a symbolic link, and
 //! llvm, gdb and the paths in a source bundle are the same bytes then.
 
-use gimli::{Dwarf, Endianity};
+use gimli::Endianity;
 use rustc_hash::FxHashMap;
 
-use super::Reader;
 use super::unit::OpenUnit;
+use super::units::Sources;
 use crate::convert::{Budget, ConvertError};
 use crate::model::{NONE, SourcePath};
 
@@ -30,16 +30,17 @@ impl Files {
     /// Index 0 is a file in DWARF 5 only.
     pub(super) fn of<'a, E: Endianity>(
         &mut self,
-        dwarf: &Dwarf<Reader<'a, E>>,
+        sources: &Sources<'a, E>,
         unit: &OpenUnit<'a, E>,
         index: u64,
         budget: &Budget<'_>,
     ) -> Result<u32, ConvertError> {
+        let unit = unit.with_lines();
         let place = usize::try_from(index).unwrap_or(usize::MAX);
         if let Some(Some(file)) = unit.files.borrow().get(place) {
             return Ok(*file);
         }
-        let file = match path(dwarf, unit, index) {
+        let file = match path(sources, unit, index) {
             Some(path) => self.intern(path, budget)?,
             None => NONE,
         };
@@ -75,7 +76,7 @@ impl Files {
 
 /// The path of a file, by the rule of `DWARFDebugLine::Prologue::getFileNameByIndex`.
 fn path<'a, E: Endianity>(
-    dwarf: &Dwarf<Reader<'a, E>>,
+    sources: &Sources<'a, E>,
     unit: &OpenUnit<'a, E>,
     index: u64,
 ) -> Option<Vec<u8>> {
@@ -84,6 +85,7 @@ fn path<'a, E: Endianity>(
         return None;
     }
     let entry = header.file(index)?;
+    let dwarf = sources.dwarf_of(unit);
     let text = |value| {
         dwarf
             .attr_string(&unit.unit, value)

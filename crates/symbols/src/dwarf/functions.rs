@@ -12,7 +12,8 @@ use super::clones::{base_name, clone_name};
 use super::entries::Entry;
 use super::lines::Lines;
 use super::names::Named;
-use super::unit::{OpenUnit, Units};
+use super::unit::{OpenUnit, Place};
+use super::units::Units;
 use super::{Context, UnitError};
 use crate::convert::Draft;
 use crate::model::{CallNode, NONE};
@@ -138,14 +139,17 @@ pub(super) fn walk_unit<'a, E: Endianity>(
     number: usize,
     found: &mut Found,
 ) -> Result<UnitOutcome, UnitError> {
-    let unit = units.unit(number)?;
+    let skeleton = units.unit(number)?;
+    let split = units.split_of(&skeleton, number)?;
+    let without_dwo = split.is_none() && skeleton.unit.dwo_name()?.is_some();
+    let unit = split.unwrap_or(skeleton);
     found.clear_unit();
     units.read_functions(context, &unit, found)?;
     units.read_lines(context, &unit, &mut found.lines)?;
     found.flatten(context)?;
     Ok(UnitOutcome {
         failed_lines: found.lines.failed,
-        without_dwo: unit.unit.dwo_name()?.is_some(),
+        without_dwo,
     })
 }
 
@@ -179,7 +183,7 @@ impl<'a, E: Endianity> Units<'a, E> {
             match (abbreviation.tag(), inside) {
                 (dw::DW_TAG_subprogram, _) => {
                     let entry = self.read_entry(unit, &mut entries, attributes)?;
-                    let own = unit.start.saturating_add(offset.0);
+                    let own = unit.place_of(offset);
                     let open = self.function(context, unit, &entry, own, found)?;
                     found.open.push(Open { depth, ..open });
                 }
@@ -199,7 +203,7 @@ impl<'a, E: Endianity> Units<'a, E> {
         context: &Context<'a>,
         unit: &Rc<OpenUnit<'a, E>>,
         entry: &Entry,
-        own: usize,
+        own: Place,
         found: &mut Found,
     ) -> Result<Open, UnitError> {
         let mut ranges = std::mem::take(&mut found.scratch);
@@ -288,7 +292,7 @@ impl<'a, E: Endianity> Units<'a, E> {
         let named = self.named(context, unit, origin)?;
         let function = self.functions.intern(named.key(named.best()), context)?;
         let file = match entry.call_file {
-            Some(index) => self.files.of(&self.dwarf, unit, index, context.budget)?,
+            Some(index) => self.files.of(&self.sources, unit, index, context.budget)?,
             None => NONE,
         };
         let key = CallKey {

@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use gimli::{ColumnType, Endianity};
 
-use super::unit::{OpenUnit, Units};
+use super::unit::OpenUnit;
+use super::units::Units;
 use super::{Context, UnitError};
 use crate::convert::LineRow;
 use crate::model::NONE;
@@ -37,7 +38,7 @@ impl<'a, E: Endianity> Units<'a, E> {
     ) -> Result<(), UnitError> {
         lines.rows.clear();
         lines.failed = false;
-        let Some(program) = unit.unit.line_program.clone() else {
+        let Some(program) = unit.with_lines().unit.line_program.clone() else {
             return Ok(());
         };
         let mut rows = program.rows();
@@ -65,7 +66,7 @@ impl<'a, E: Endianity> Units<'a, E> {
                 if before.file != last_file.0 {
                     let file = self
                         .files
-                        .of(&self.dwarf, unit, before.file, context.budget)?;
+                        .of(&self.sources, unit, before.file, context.budget)?;
                     last_file = (before.file, file);
                 }
                 lines.push(LineRow {

@@ -12,6 +12,7 @@ mod language;
 mod lines;
 mod names;
 mod unit;
+mod units;
 
 use gimli::{EndianSlice, Endianity};
 
@@ -23,6 +24,10 @@ type Reader<'a, E> = EndianSlice<'a, E>;
 pub(crate) struct Context<'a> {
     /// The decompressed sections.
     pub(crate) sections: &'a DwarfSections<'a>,
+    /// Those of the supplementary file, if it is at hand.
+    pub(crate) supplement: Option<&'a DwarfSections<'a>>,
+    /// Those of the package of split units, if it is at hand.
+    pub(crate) package: Option<&'a DwarfSections<'a>>,
     /// Where code is.
     pub(crate) code: &'a CodeMap,
     /// The symbol tables.
@@ -77,7 +82,7 @@ pub(crate) fn walk<'a, E: Endianity>(
     context: &Context<'a>,
     endian: E,
 ) -> Result<Walked<'a>, ConvertError> {
-    let mut units = unit::Units::open(context, endian)?;
+    let mut units = units::Units::open(context, endian)?;
     let mut counts = UnitCounts {
         units_failed: units.unreadable,
         ..UnitCounts::default()

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use gimli::{AttributeValue, Endianity, constants as dw};
 use rustc_hash::FxHashMap;
 
-use super::unit::{OpenUnit, Units};
+use super::unit::{OpenUnit, Place};
+use super::units::Units;
 use super::{Context, UnitError};
 use crate::convert::{ConvertError, FunctionKey};
 use crate::model::{Language, NONE, Provenance};
@@ -25,8 +26,8 @@ const NAME_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Functions<'a> {
     keys: Vec<FunctionKey<'a>>,
     known: FxHashMap<FunctionKey<'a>, u32>,
-    /// By offset of the entry in `.debug_info`.
-    by_entry: FxHashMap<usize, Named<'a>>,
+    /// By place of the entry.
+    by_entry: FxHashMap<Place, Named<'a>>,
 }
 
 /// What an entry says of its function.
@@ -83,12 +84,12 @@ impl<'a> Functions<'a> {
 }
 
 impl<'a, E: Endianity> Units<'a, E> {
-    /// What the entry at an offset of `.debug_info` says of its function.
+    /// What the entry at a place says of its function.
     pub(super) fn named(
         &mut self,
         context: &Context<'a>,
         current: &Rc<OpenUnit<'a, E>>,
-        entry: usize,
+        entry: Place,
     ) -> Result<Named<'a>, UnitError> {
         if let Some(named) = self.functions.by_entry.get(&entry) {
             return Ok(*named);
@@ -102,10 +103,12 @@ impl<'a, E: Endianity> Units<'a, E> {
         };
         let mut next = Some(entry);
         for _ in 0..HOPS_MAX {
-            let Some(offset) = next else { break };
+            let Some(place) = next else { break };
             context.budget.spend(1)?;
-            let unit = self.unit_of(current, offset)?;
-            next = self.read_name(context, &unit, offset, &mut named)?;
+            let Some(unit) = self.unit_of(current, place)? else {
+                break;
+            };
+            next = self.read_name(context, &unit, place, &mut named)?;
             if named.linkage_name.is_some() && named.declaration_line != 0 {
                 break;
             }
@@ -119,10 +122,10 @@ impl<'a, E: Endianity> Units<'a, E> {
         &mut self,
         context: &Context<'a>,
         unit: &Rc<OpenUnit<'a, E>>,
-        offset: usize,
+        place: Place,
         named: &mut Named<'a>,
-    ) -> Result<Option<usize>, UnitError> {
-        let at = unit.entry_at(offset).ok_or(UnitError::Damaged)?;
+    ) -> Result<Option<Place>, UnitError> {
+        let at = unit.entry_at(place).ok_or(UnitError::Damaged)?;
         let mut entries = unit.unit.entries_raw(Some(at))?;
         let Some(abbreviation) = entries.read_abbreviation()? else {
             return Ok(None);
@@ -145,7 +148,7 @@ impl<'a, E: Endianity> Units<'a, E> {
             }
         }
         if let (Some(file), NONE) = (file, named.declaration_file) {
-            named.declaration_file = self.files.of(&self.dwarf, unit, file, context.budget)?;
+            named.declaration_file = self.files.of(&self.sources, unit, file, context.budget)?;
         }
         if let (Some(line), 0) = (line, named.declaration_line) {
             named.declaration_line = u32::try_from(line).unwrap_or(0);
@@ -160,7 +163,11 @@ impl<'a, E: Endianity> Units<'a, E> {
         into: &mut Option<&'a [u8]>,
     ) {
         if into.is_none() {
-            let text = self.dwarf.attr_string(&unit.unit, value).ok();
+            let text = self
+                .sources
+                .dwarf_of(unit)
+                .attr_string(&unit.unit, value)
+                .ok();
             *into = text
                 .map(|text| text.slice())
                 .filter(|text| !text.is_empty());

@@ -219,3 +219,141 @@ fn stubs_are_named_as_objdump_names_them() {
         assert!(count > 0, "{flags}");
     }
 }
+
+#[test]
+fn what_dwz_moved_is_found_again() {
+    let Some(workshop) = small("dwz", "") else {
+        return;
+    };
+    if !has_all(&[("dwz", "dwz")]) {
+        return;
+    }
+    for flags in ["-gdwarf-5", "-gdwarf-4"] {
+        workshop.run(
+            "g++",
+            &format!("-O2 {flags} -Wl,--build-id=sha1 -o small small.cpp"),
+        );
+        workshop.run(
+            "g++",
+            &format!("-O1 {flags} -Wl,--build-id=sha1 -o other small.cpp"),
+        );
+        let plain = by_function(&model_of(&workshop.read("small")));
+        workshop.run("cp", "small alone");
+        workshop.run("dwz", "alone");
+        assert_same(
+            &by_function(&model_of(&workshop.read("alone"))),
+            &plain,
+            flags,
+        );
+
+        workshop.run("dwz", "-m shared small other");
+        let (small, shared) = (workshop.read("small"), workshop.read("shared"));
+        let sources = ConvertSources {
+            debuginfo: Some(&small),
+            supplement: Some(&shared),
+            ..ConvertSources::default()
+        };
+        let with = convert(sources, &ConvertLimits::default()).unwrap();
+        assert_eq!(
+            (
+                with.header.needs_supplement.clone(),
+                with.header.units_failed
+            ),
+            (None, 0)
+        );
+        assert_same(&by_function(&with), &plain, flags);
+
+        let id = unhex_build_id::ElfIdentities::read(&shared).gnu.unwrap();
+        let alone = model_of(&small);
+        assert_eq!(
+            alone.header.needs_supplement.as_deref(),
+            Some(id.as_bytes())
+        );
+        assert_eq!(alone.header.units_failed, 0);
+        let wrong = ConvertSources {
+            supplement: Some(&small),
+            ..sources
+        };
+        let wrong = convert(wrong, &ConvertLimits::default()).unwrap();
+        assert_eq!(
+            wrong.header.needs_supplement.as_deref(),
+            Some(id.as_bytes())
+        );
+    }
+}
+
+#[test]
+fn split_units_are_found_in_their_package() {
+    let Some(workshop) = small("split", "") else {
+        return;
+    };
+    if !has_all(&[("llvm-dwp-19", "llvm-19")]) {
+        return;
+    }
+    for flags in ["-gdwarf-5", "-gdwarf-4"] {
+        let plain = format!("-O2 -g {flags} -o small small.cpp");
+        workshop.run("clang++-19", &plain);
+        let plain_model = by_function(&model_of(&workshop.read("small")));
+        workshop.run("clang++-19", &format!("-gsplit-dwarf {plain}"));
+        workshop.run("llvm-dwp-19", "-e small -o small.dwp");
+        let (small, package) = (workshop.read("small"), workshop.read("small.dwp"));
+        let sources = ConvertSources {
+            debuginfo: Some(&small),
+            dwp: Some(&package),
+            ..ConvertSources::default()
+        };
+        let with = convert(sources, &ConvertLimits::default()).unwrap();
+        assert_eq!(
+            (with.header.units_without_dwo, with.header.units_failed),
+            (0, 0)
+        );
+        assert_same(&by_function(&with), &plain_model, flags);
+        let without = model_of(&small);
+        assert_eq!(
+            (
+                without.header.units_without_dwo,
+                without.header.units_failed
+            ),
+            (1, 0)
+        );
+        // Names then come from the symbols, lines from the skeleton.
+        let main = without
+            .functions
+            .iter()
+            .position(|f| f.linkage_name == "main")
+            .unwrap();
+        let main = without
+            .nodes
+            .iter()
+            .find(|node| node.function as usize == main)
+            .unwrap();
+        assert!(frames(&without, main.entry)[0].line > 0);
+    }
+}
+
+#[test]
+fn packed_symbols_name_what_the_exported_ones_do_not() {
+    let Some(workshop) = small("minidebuginfo", "") else {
+        return;
+    };
+    if !has_all(&[("xz", "xz-utils")]) {
+        return;
+    }
+    workshop.run("objcopy", "--only-keep-debug small debug");
+    workshop.run("strip", "--strip-debug -o mini debug");
+    workshop.run("xz", "-f -k mini");
+    workshop.run("strip", "-o stripped small");
+    workshop.run(
+        "objcopy",
+        "--add-section .gnu_debugdata=mini.xz stripped packed",
+    );
+    let model = model_of(&workshop.read("packed"));
+    assert_eq!(model.header.quality, Quality::Symtab);
+    let function = |name: &str| model.functions.iter().find(|f| f.linkage_name == name);
+    let twin = function("_Z8twin_onei").unwrap();
+    assert_eq!(twin.provenance, Provenance::Minidebuginfo);
+    assert_eq!(
+        model_of(&workshop.read("stripped")).header.quality,
+        Quality::None
+    );
+}
