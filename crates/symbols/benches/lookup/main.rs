@@ -30,7 +30,7 @@ use unhex_symbols::index::{
 use peers::{SymCacheBytes, cpu_seconds};
 
 /// Rounds of each measurement; the best counts.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 /// CPU time of one round: the clock is only exact to a few milliseconds.
 const ROUND_SECONDS: f64 = 0.15;
 
@@ -82,7 +82,7 @@ fn measure_file(path: &Path) -> Result<(), Box<dyn Error>> {
     index.verify()?;
     let peer = symcache.open()?;
     let image_base = symcache.image_base;
-    for count in [1_000_000, 10_000, 100] {
+    for count in [100, 10_000, 1_000_000] {
         let addresses = random_addresses(&object, count);
         report_agreement(&index, &peer, image_base, &addresses)?;
         measure_lookups(&index, &peer, image_base, &addresses);
