@@ -31,11 +31,12 @@ struct Questions {
     links: Vec<LinkAddress>,
 }
 
-/// What may still be put into an answer.
+/// What may still be put into an answer, and the working memory that its batches share.
 #[derive(Debug)]
 struct Room {
     frames: usize,
     functions: usize,
+    work: Batch,
 }
 
 impl Found {
@@ -59,6 +60,7 @@ impl Found {
         let mut room = Room {
             frames: FRAMES_MAX,
             functions: FUNCTIONS_MAX,
+            work: Batch::default(),
         };
         let mut answered = Vec::with_capacity(self.binaries.len());
         for (number, (binary, questions)) in self.binaries.iter().zip(questions).enumerate() {
@@ -146,12 +148,13 @@ fn resolve(
         Demangle::None => NameSet::Linkage,
         _ => NameSet::All,
     };
-    let mut batch = Batch::default();
+    let mut batch = room.work.take_work();
     let options = ResolveOptions { names };
     let index = &open.open.index;
     index
         .resolve(&questions.links, options, &mut batch)
         .map_err(|error| Without::too_large(&error))?;
+    room.work = batch.take_work();
     let left = |all: usize, used: usize| {
         all.checked_sub(used)
             .ok_or_else(|| Without::too_large(&"too many frames in one request"))

@@ -1,12 +1,14 @@
 //! The compact form: every string and every frame once, stacks as indexes.
 
 use std::hash::Hash;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use unhex_api::symbolize::FLAG_INLINED;
+use unhex_symbols::index::Span;
 
 use super::text::{put_number, put_string};
-use super::{Answer, AnsweredBinary, AnsweredModule, FrameView, Stacks, put_reason};
+use super::{Answer, AnsweredBinary, AnsweredModule, FrameView, Place, Stacks, put_reason};
 
 /// Things in the order in which they were met first.
 #[derive(Debug)]
@@ -22,11 +24,14 @@ struct Row {
     numbers: [u32; 3],
 }
 
-/// The two tables, and the numbers of the frames of each module, stack after stack.
+/// The two tables.
 #[derive(Debug, Default)]
 struct Tables<'a> {
     strings: Table<&'a str>,
     frames: Table<Row>,
+    /// Where the stack of a row was written before, by binary and place of its frames: addresses of
+    /// one row share it, and looking all its strings up again would be most of the time.
+    written: FxHashMap<(usize, Span), Range<usize>>,
 }
 
 impl<T> Default for Table<T> {
@@ -99,19 +104,36 @@ impl Answer {
         if let Some((stacks, binary)) = self.stacks_of(module) {
             out.extend_from_slice(b",\"stacks\":[");
             put_list(out, &stacks.places, |out, place| {
-                out.push(b'[');
-                let views = self.views(binary, binary.frames_of(*place));
-                for (number, view) in views.enumerate() {
-                    if number > 0 {
-                        out.push(b',');
-                    }
-                    put_number(out, u64::from(tables.frame(&view)));
+                let key = (stacks.binary, binary.span_of(*place));
+                if let Some(before) = tables.written.get(&key) {
+                    out.extend_from_within(before.clone());
+                    return;
                 }
-                out.push(b']');
+                let start = out.len();
+                self.put_stack(binary, *place, tables, out);
+                tables.written.insert(key, start..out.len());
             });
             put_offsets_and_reasons(stacks, binary, out);
         }
         out.push(b'}');
+    }
+
+    fn put_stack<'a>(
+        &'a self,
+        binary: &'a AnsweredBinary,
+        place: Place,
+        tables: &mut Tables<'a>,
+        out: &mut Vec<u8>,
+    ) {
+        out.push(b'[');
+        let views = self.views(binary, binary.frames_of(place));
+        for (number, view) in views.enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            put_number(out, u64::from(tables.frame(&view)));
+        }
+        out.push(b']');
     }
 }
 

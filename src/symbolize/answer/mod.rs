@@ -11,7 +11,7 @@ pub use json::JsonWriter;
 use unhex_api::quality::{Origin, Quality};
 use unhex_api::symbolize::{Demangle, ModuleStatus, Reason};
 use unhex_symbols::address::LinkAddress;
-use unhex_symbols::index::{Batch, BatchFrame};
+use unhex_symbols::index::{Batch, BatchFrame, Span};
 
 use self::text::{put_number, put_string};
 use super::binaries::{OpenBinary, Without};
@@ -168,6 +168,13 @@ impl AnsweredBinary {
     fn frames_of(&self, place: Place) -> &[BatchFrame] {
         let place = place.ok().and_then(|place| usize::try_from(place).ok());
         place.map_or(&[], |place| self.batch.frames_of(place))
+    }
+
+    /// Which part of the batch's frames an address has.
+    fn span_of(&self, place: Place) -> Span {
+        let place = place.ok().and_then(|place| usize::try_from(place).ok());
+        let span = place.and_then(|place| self.batch.spans().get(place));
+        span.copied().unwrap_or_default()
     }
 
     /// Bytes from the entry of the outermost function to the address.

@@ -83,7 +83,7 @@ impl BatchFrame {
 }
 
 /// The frames of one address: a part of [`Batch::frames`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// The innermost frame.
     pub start: u32,
@@ -105,6 +105,16 @@ struct FileEntry {
 }
 
 impl Batch {
+    /// An empty batch with the working memory of this one, which keeps its answer: for requests of
+    /// many indexes, whose answers are all kept.
+    #[must_use]
+    pub fn take_work(&mut self) -> Self {
+        Self {
+            work: std::mem::take(&mut self.work),
+            ..Self::default()
+        }
+    }
+
     /// The frames of each address, in the order of the request.
     pub fn spans(&self) -> &[Span] {
         &self.spans
