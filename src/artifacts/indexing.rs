@@ -161,6 +161,7 @@ impl Inner {
         let sources = ConversionSources {
             debuginfo: self.conversion_source(id, plan.debuginfo.as_ref()).await?,
             executable: self.conversion_source(id, plan.executable.as_ref()).await?,
+            ..ConversionSources::default()
         };
         let name = format!("{}.index", self.clock.upload_id());
         let output = self.store.staging().folder().join(name);

@@ -20,7 +20,7 @@ use crate::conversion::protocol::{ChildReport, ConvertChildArgs, SourceArg};
 /// Stack of the converting thread. The walks are iterative; the demanglers recurse, to a depth that
 /// they limit themselves.
 const STACK_BYTES: usize = 64 << 20;
-/// Open files: three standard ones, two inputs, the output, and one that a library may want.
+/// Open files: three standard ones, four inputs, the output, and one that a library may want.
 const OPEN_FILES_MAX: u64 = 16;
 /// How much less of the processors than the server itself.
 const NICENESS: i32 = 10;
@@ -98,9 +98,14 @@ fn limit(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
 }
 
 fn sources(arguments: &ConvertChildArgs) -> impl Iterator<Item = &SourceArg> {
-    [&arguments.debuginfo, &arguments.executable]
-        .into_iter()
-        .flatten()
+    [
+        &arguments.debuginfo,
+        &arguments.executable,
+        &arguments.supplement,
+        &arguments.dwp,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 fn convert_files(arguments: &ConvertChildArgs) -> Result<Converted, ChildReport> {
@@ -110,10 +115,14 @@ fn convert_files(arguments: &ConvertChildArgs) -> Result<Converted, ChildReport>
     };
     let debuginfo = map(&arguments.debuginfo)?;
     let executable = map(&arguments.executable)?;
+    let supplement = map(&arguments.supplement)?;
+    let dwp = map(&arguments.dwp)?;
     let source_sha256: Vec<[u8; 32]> = sources(arguments).map(|source| source.0.sha256).collect();
     let sources = ConvertSources {
         debuginfo: debuginfo.as_deref(),
         executable: executable.as_deref(),
+        supplement: supplement.as_deref(),
+        dwp: dwp.as_deref(),
         source_sha256: &source_sha256,
     };
     let model = convert(sources, &ConvertLimits::default()).map_err(|error| of_convert(&error))?;

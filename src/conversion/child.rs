@@ -59,6 +59,8 @@ pub(super) async fn run(
     let arguments = ConvertChildArgs {
         debuginfo: sources.debuginfo.as_ref().map(SourceArg::from),
         executable: sources.executable.as_ref().map(SourceArg::from),
+        supplement: sources.supplement.as_ref().map(SourceArg::from),
+        dwp: sources.dwp.as_ref().map(SourceArg::from),
         output: output.to_owned(),
         memory_bytes_max: limits.memory_bytes_max,
         cpu_seconds_max: limits.seconds_max.as_secs().max(1),

@@ -65,6 +65,10 @@ pub struct ConversionSources {
     pub debuginfo: Option<ConversionSource>,
     /// The executable: program headers, and symbols that the debug file lacks.
     pub executable: Option<ConversionSource>,
+    /// The supplementary file that dwz made, if the debug file has one.
+    pub supplement: Option<ConversionSource>,
+    /// The package of split units (`.dwp`).
+    pub dwp: Option<ConversionSource>,
 }
 
 /// One file that an index is made from.
@@ -176,10 +180,15 @@ impl Converter {
 impl ConversionSources {
     /// The files that are there.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        [&self.debuginfo, &self.executable]
-            .into_iter()
-            .flatten()
-            .map(|source| source.path.as_path())
+        [
+            &self.debuginfo,
+            &self.executable,
+            &self.supplement,
+            &self.dwp,
+        ]
+        .into_iter()
+        .flatten()
+        .map(|source| source.path.as_path())
     }
 }
 

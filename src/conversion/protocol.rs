@@ -22,6 +22,12 @@ pub struct ConvertChildArgs {
     /// The executable.
     #[arg(long, value_parser = OsStringValueParser::new().try_map(|argument| SourceArg::parse(&argument)))]
     pub executable: Option<SourceArg>,
+    /// The supplementary file.
+    #[arg(long, value_parser = OsStringValueParser::new().try_map(|argument| SourceArg::parse(&argument)))]
+    pub supplement: Option<SourceArg>,
+    /// The package of split units.
+    #[arg(long, value_parser = OsStringValueParser::new().try_map(|argument| SourceArg::parse(&argument)))]
+    pub dwp: Option<SourceArg>,
     /// Where the index goes; must not exist yet.
     #[arg(long)]
     pub output: PathBuf,
@@ -73,6 +79,11 @@ impl ConvertChildArgs {
                 "--executable",
                 self.executable.as_ref().map(SourceArg::to_argument),
             ),
+            (
+                "--supplement",
+                self.supplement.as_ref().map(SourceArg::to_argument),
+            ),
+            ("--dwp", self.dwp.as_ref().map(SourceArg::to_argument)),
             ("--output", Some(self.output.clone().into())),
         ];
         for (flag, value) in paths {

@@ -43,7 +43,7 @@ impl Scene {
         std::fs::write(&input, "input").unwrap();
         let sources = ConversionSources {
             debuginfo: Some(source(input)),
-            executable: None,
+            ..ConversionSources::default()
         };
         self.converter.convert(&sources, &self.output()).await
     }
@@ -159,7 +159,7 @@ async fn an_input_that_is_not_there_is_no_fact_about_a_file() {
     let scene = Scene::new();
     let sources = ConversionSources {
         debuginfo: Some(source("/nonexistent/input".into())),
-        executable: None,
+        ..ConversionSources::default()
     };
     let error = scene.converter.convert(&sources, &scene.output()).await;
     assert!(error.unwrap_err().detail.contains("/nonexistent/input"));
@@ -263,6 +263,8 @@ fn the_arguments_are_parsed_back_by_the_child() {
     let arguments = protocol::ConvertChildArgs {
         debuginfo: Some((&source("/d/:a b".into())).into()),
         executable: None,
+        supplement: Some((&source("/s".into())).into()),
+        dwp: None,
         output: "-o=ut".into(),
         memory_bytes_max: u64::MAX,
         cpu_seconds_max: 2,
