@@ -58,7 +58,7 @@ struct Explained {
     applies: fn(&Case<'_>) -> bool,
 }
 
-const EXPLAINED: [Explained; 3] = [
+const EXPLAINED: [Explained; 4] = [
     Explained {
         reason: "no line program covers the address; llvm answers the STT_FILE symbol, no path",
         applies: |case| {
@@ -71,6 +71,17 @@ const EXPLAINED: [Explained; 3] = [
         reason: "the address is padding between functions; llvm names no function either, but the \
                  line of the function before",
         applies: |case| matches!((case.ours, case.theirs), ([], [b]) if b.function.is_empty()),
+    },
+    Explained {
+        reason: "the address is in a PLT stub, which we name as objdump does (tested in packaging)",
+        applies: |case| {
+            let stub = matches!(case.ours, [a] if a.function.ends_with("@plt"));
+            let guess = case
+                .theirs
+                .iter()
+                .any(|b| case.aliases.reaches(&b.function, case.address));
+            stub && !guess && !witness_has_function(case)
+        },
     },
     Explained {
         reason: "the address is beyond the symbol that llvm answers, in another section",
