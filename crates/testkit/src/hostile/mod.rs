@@ -291,7 +291,7 @@ mod tests {
         let mut decoder = flate2::read::ZlibDecoder::new(packed);
         decoder.read_to_end(&mut unpacked).expect("sound zlib");
         assert_eq!(unpacked.len(), 3 << 20);
-        assert!(packed.len() < 16 << 10);
+        assert!(packed.len() < 64 << 10, "{} bytes", packed.len());
         assert_eq!(section.flags & SHF_COMPRESSED, SHF_COMPRESSED);
     }
 
