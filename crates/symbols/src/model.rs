@@ -104,7 +104,7 @@ pub struct Function {
     pub provenance: Provenance,
 }
 
-/// A source file as the debug information names it, joined by llvm's rule and normalised.
+/// A source file as the debug information names it, joined by llvm's rule; `.` and `..` stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourcePath {
     /// Everything before the last `/`; empty when there is none, `/` for files in the root.

@@ -64,6 +64,7 @@ impl Files {
         budget.name(path.len())?;
         let text = String::from_utf8_lossy(&path).into_owned();
         let (directory, name) = match text.rsplit_once('/') {
+            Some(("", name)) => ("/".to_owned(), name.to_owned()),
             Some((directory, name)) => (directory.to_owned(), name.to_owned()),
             None => (String::new(), text),
         };

@@ -6,7 +6,7 @@ use unhex_symbols::elf::ElfFile;
 use unhex_symbols::model::{Model, NONE};
 
 use crate::llvm::{Aliases, LLVM_SYMBOLIZER, symbolize};
-use crate::lookup::{Frame, frames, model_of};
+use crate::lookup::{Frame, frames, frames_of_index, index_of, model_of};
 use crate::toolchain::{Workshop, has_all};
 
 /// First, middle and last byte of every function that the symbols or the model know.
@@ -117,11 +117,13 @@ fn compare(file: &Path, which: Which) {
         Which::EachFunction => addresses(&aliases, &model),
         Which::EveryNth(step) => code(&bytes, step),
     };
+    let index = index_of(model.clone());
     let all_theirs = symbolize(file, &addresses, &[]);
     let mut explained = [0; EXPLAINED.len()];
     let mut unexplained = Vec::new();
     for (&address, theirs) in addresses.iter().zip(&all_theirs) {
-        let ours = frames(&model, address);
+        let ours = frames_of_index(&index, address);
+        assert_eq!(ours, frames(&model, address), "the index at {address:#x}");
         if same(&aliases, &ours, theirs) {
             continue;
         }

@@ -1,6 +1,8 @@
-//! A look-up in the model itself, as plain as can be, so that tests of the converter need no index.
+//! Look-ups in a model, as plain as can be, and in the index that is written from it.
 
+use unhex_symbols::address::LinkAddress;
 use unhex_symbols::convert::{ConvertLimits, ConvertSources, convert};
+use unhex_symbols::index::{NameBuffer, NameSet, SymbolIndex, write};
 use unhex_symbols::model::{Model, NONE};
 
 /// One frame, innermost first.
@@ -29,6 +31,7 @@ pub(crate) fn frames(model: &Model, address: u64) -> Vec<Frame> {
     };
     let path = |file: u32| match model.files.get(file as usize) {
         Some(path) if path.directory.is_empty() => path.name.clone(),
+        Some(path) if path.directory == "/" => format!("/{}", path.name),
         Some(path) => format!("{}/{}", path.directory, path.name),
         None => String::new(),
     };
@@ -46,4 +49,35 @@ pub(crate) fn frames(model: &Model, address: u64) -> Vec<Frame> {
         node = call.parent;
     }
     frames
+}
+
+/// The index that is written from a model.
+pub(crate) fn index_of(model: Model) -> SymbolIndex<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write(model, &mut bytes).unwrap();
+    let index = SymbolIndex::parse(bytes).unwrap();
+    index.verify().unwrap();
+    index
+}
+
+/// The frames at an address by the index.
+pub(crate) fn frames_of_index(index: &SymbolIndex<Vec<u8>>, address: u64) -> Vec<Frame> {
+    let mut buffer = NameBuffer::default();
+    let frames = index.frames(LinkAddress(address)).unwrap();
+    let frames = frames.iter().map(|frame| {
+        let function = index
+            .function(frame.function, NameSet::All, &mut buffer)
+            .unwrap();
+        let function = function.linkage_name.to_owned();
+        let file = frame
+            .file
+            .map(|file| index.path(file, &mut buffer).unwrap().to_owned());
+        Frame {
+            function,
+            file: file.unwrap_or_default(),
+            line: frame.line,
+            column: frame.column,
+        }
+    });
+    frames.collect()
 }
