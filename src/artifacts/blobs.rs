@@ -4,11 +4,10 @@
 //! absence; what was compared once is compared again when inode, length or time have changed.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
 
@@ -20,9 +19,6 @@ use super::store::{BlobForm, LocalFile, ObjectKey, ObjectStore, StoreError};
 
 /// Blobs whose hashes are remembered; each takes some 300 bytes.
 const VERIFIED_MAX: u64 = 100_000;
-
-/// Bytes that are read at once for hashing.
-const CHUNK_BYTES: usize = 256 << 10;
 
 /// Which blob, and what it has to be.
 #[derive(Clone, Debug)]
@@ -124,16 +120,9 @@ fn compare(
     expected: ContentHash,
 ) -> Result<(ObjectKey, Fingerprint), LocateError> {
     let hashed = || {
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
         let fingerprint = Fingerprint::of(&file)?;
-        let mut hash = Sha256::new();
-        let mut chunk = vec![0; CHUNK_BYTES];
-        loop {
-            match file.read(&mut chunk)? {
-                0 => return Ok((ContentHash(hash.finalize().into()), fingerprint)),
-                read => hash.update(chunk.get(..read).unwrap_or_default()),
-            }
-        }
+        Ok((ContentHash::of_reader(file)?, fingerprint))
     };
     let (found, fingerprint) =
         hashed().map_err(|error| StoreError::from_io("reading", key, error))?;

@@ -1,10 +1,14 @@
 //! The SHA-256 of a file's bytes, and the hash of a set of names.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+/// Bytes that are read at once for hashing.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// A SHA-256, written as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,6 +24,21 @@ impl ContentHash {
     /// The hash of bytes in memory.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// The hash of all that a reader has, in constant memory.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
+        let mut hash = Sha256::new();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            match reader.read(&mut chunk)? {
+                0 => return Ok(Self(hash.finalize().into())),
+                read => hash.update(chunk.get(..read).unwrap_or_default()),
+            }
+        }
     }
 
     /// The hash of a sequence of texts; each is told apart from its neighbours.

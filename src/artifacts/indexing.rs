@@ -5,6 +5,7 @@
 //! not be run says nothing about the files and is not kept in the store.
 
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,6 @@ use tempfile::TempPath;
 use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
 
-use super::Inner;
 use super::index_standing::{IndexStanding, Plan};
 use super::located::{ArtifactKind, IndexFailure, IndexFile, IndexLookup, LocateError, Origin};
 use super::publish::{Publish, PublishError};
@@ -25,7 +25,7 @@ use super::record::{
 use super::single_flight::{Landing, SingleFlight};
 use super::state::{State, Stored};
 use super::store::StagedFile;
-use super::{ContentHash, mapped::Mapped};
+use super::{ContentHash, Inner};
 use crate::conversion::{
     ConversionSource, ConversionSources, Converted, Converter, ConverterUnavailable,
 };
@@ -215,10 +215,10 @@ impl Inner {
         let sources = plan.sources();
         let version = self.indexing.version();
         let hashed = tokio::task::spawn_blocking(move || {
-            let mapped = Mapped::open(&output)?;
-            let sha256 = ContentHash::of(mapped.bytes());
             let path = TempPath::try_from_path(output)?;
-            Ok::<_, std::io::Error>((sha256, StagedFile::from_parts(mapped.reopen()?, path)))
+            let sha256 = ContentHash::of_reader(File::open(&path)?)?;
+            let file = File::open(&path)?;
+            Ok::<_, std::io::Error>((sha256, StagedFile::from_parts(file, path)))
         });
         let failed = |detail: String| LocateError::Converter { detail };
         let (sha256, staged) = hashed

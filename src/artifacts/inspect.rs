@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unhex_build_id::{BuildId, FileHash, Identity};
-use unhex_symbols::elf::{ElfSummary, FileFormat, SplitDwarf, what_is_it};
+use unhex_symbols::elf::{ElfSummary, FileFormat, SplitDwarf, TextHash, what_is_it};
 use unhex_symbols::quality::Quality;
 
 use super::homes;
@@ -11,6 +11,7 @@ use super::ingested::{IngestError, Target};
 use super::located::ArtifactKind;
 use super::mapped::Mapped;
 use super::sources::{self, SourceLimits};
+use super::store::StoreError;
 
 /// `e_type` of a core dump.
 const ET_CORE: u16 = 4;
@@ -57,7 +58,18 @@ pub(super) fn inspect(
              PUT it to /buildid/{build ID}/sources",
         ));
     }
-    let elf = ElfSummary::read(file.bytes()).map_err(|error| refused(error.to_string()))?;
+    let mut unreadable = None;
+    let elf = ElfSummary::read_with(file.bytes(), |text| match file.hash_of(text) {
+        Ok(hash) => Some(TextHash(hash.0)),
+        Err(error) => {
+            unreadable = Some(error);
+            None
+        }
+    });
+    if let Some(error) = unreadable {
+        return Err(StoreError::from_io("reading", &"an upload", error).into());
+    }
+    let elf = elf.map_err(|error| refused(error.to_string()))?;
     if elf.file_type == ET_CORE {
         return Err(refused(
             "it is a core dump; an executable or debuginfo is needed",

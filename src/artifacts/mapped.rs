@@ -1,10 +1,13 @@
 //! A file mapped into memory, read-only: the one place here that needs `unsafe`.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
+
+use super::ContentHash;
 
 /// A whole file as bytes.
 #[derive(Debug)]
@@ -31,6 +34,13 @@ impl Mapped {
 
     pub(super) fn bytes(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
+    }
+
+    /// The hash of a range of the file, read and not through the map, which would make it resident.
+    pub(super) fn hash_of(&self, range: Range<u64>) -> io::Result<ContentHash> {
+        let mut file = self.reopen()?;
+        file.seek(SeekFrom::Start(range.start))?;
+        ContentHash::of_reader(file.take(range.end.saturating_sub(range.start)))
     }
 
     /// The same file, opened anew at offset 0.

@@ -1,6 +1,7 @@
 //! What is remembered of an ELF file: enough to serve, rate and compare it without its bytes.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use object::{Endianness, elf};
@@ -88,6 +89,22 @@ impl ElfSummary {
     /// # Errors
     /// If `file` is no ELF file, truncated or damaged, or has too many sections.
     pub fn read(file: &[u8]) -> Result<Self, ElfError> {
+        let hash = |bytes: &[u8]| Some(TextHash(Sha256::digest(bytes).into()));
+        Self::read_with(file, |text| {
+            let range = usize::try_from(text.start).ok()?..usize::try_from(text.end).ok()?;
+            file.get(range).and_then(hash)
+        })
+    }
+
+    /// The same, with `.text` hashed by the caller, who is told where its bytes lie in the file: of a
+    /// mapped file, hashing hundreds of megabytes through the map makes all of them resident.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_with(
+        file: &[u8],
+        hash_text: impl FnOnce(Range<u64>) -> Option<TextHash>,
+    ) -> Result<Self, ElfError> {
         let elf = ElfFile::parse(file)?;
         let identities = ElfIdentities::read(file);
         Ok(Self {
@@ -98,7 +115,7 @@ impl ElfSummary {
             entry: elf.header.entry,
             segments: load_segments(&elf),
             allocated_sections: allocated_sections(&elf)?,
-            text_sha256: text_sha256(&elf),
+            text_sha256: text_range(&elf).and_then(hash_text),
             role: ElfRole::of(&elf),
             quality_estimate: quality_estimate(&elf),
             build_id: identities.gnu,
@@ -149,11 +166,11 @@ fn allocated_sections(elf: &ElfFile<'_>) -> Result<Vec<AllocatedSection>, ElfErr
         .collect())
 }
 
-fn text_sha256(elf: &ElfFile<'_>) -> Option<TextHash> {
+/// Where the bytes of `.text` lie, when they are in the file.
+fn text_range(elf: &ElfFile<'_>) -> Option<Range<u64>> {
     let text = elf.section(".text")?;
-    let bytes = elf.bytes_of(text);
-    let is_there = text.has_bytes() && !bytes.is_empty();
-    is_there.then(|| TextHash(Sha256::digest(bytes).into()))
+    let is_there = text.has_bytes() && !elf.bytes_of(text).is_empty();
+    is_there.then(|| text.offset..text.offset.saturating_add(text.size))
 }
 
 /// dwz makes a file without segments that says so in `.debug_sup`, or, in the GNU form, nowhere.
