@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use unhex_build_id::BuildId;
+
 use super::content_hash::ContentHash;
 use super::located::{ArtifactKind, IndexFailure};
 use super::record::{ArtifactRecord, IndexRecord};
@@ -21,6 +23,8 @@ pub struct Plan {
     pub debuginfo: Option<Stored<ArtifactRecord>>,
     /// The executable; the same record as the debug file when that is both.
     pub executable: Option<Stored<ArtifactRecord>>,
+    /// The package of split units.
+    pub dwp: Option<Stored<ArtifactRecord>>,
 }
 
 /// What the state says of the symbol index, for one version of the converter.
@@ -47,10 +51,15 @@ impl State {
         let mut first_failure = None;
         for plan in self.plans() {
             let sources = plan.sources();
-            let same = |index: &&Stored<IndexRecord>| {
+            // Of two by the same converter the one that had the supplementary file.
+            let same = self.indexes.iter().filter(|index| {
                 index.body.converter_version == converter_version && index.body.sources == sources
-            };
-            if let Some(index) = self.indexes.iter().find(same) {
+            });
+            let best = same.max_by_key(|index| {
+                let whole = index.body.needs_supplement.is_none();
+                (whole, index.body.supplement.is_some(), Reverse(index.name))
+            });
+            if let Some(index) = best {
                 return IndexStanding::Ready(index.clone());
             }
             let failure = self.failures.iter().find(|failure| {
@@ -93,6 +102,7 @@ impl State {
     /// fails must not hide the next one.
     fn plans(&self) -> Vec<Plan> {
         let executable = self.best(ArtifactKind::Executable).cloned();
+        let dwp = self.best(ArtifactKind::Dwp).cloned();
         let mut debug_files: Vec<Option<Stored<ArtifactRecord>>> = Vec::new();
         for artifact in self.of_kind(ArtifactKind::Debuginfo) {
             let again = |known: &Option<Stored<ArtifactRecord>>| {
@@ -113,6 +123,7 @@ impl State {
             .map(|debuginfo| Plan {
                 debuginfo,
                 executable: executable.clone(),
+                dwp: dwp.clone(),
             })
             .collect();
         plans.dedup_by_key(|plan| plan.sources());
@@ -120,10 +131,24 @@ impl State {
     }
 }
 
+impl State {
+    /// The plan that was carried out when an index was made, if it would be carried out again.
+    pub fn plan_of(&self, index: &IndexRecord) -> Option<Plan> {
+        let mut plans = self.plans().into_iter();
+        plans.find(|plan| plan.sources() == index.sources)
+    }
+}
+
 impl Plan {
+    /// The build ID of the supplementary file that its debug file asks for.
+    pub fn supplement(&self) -> Option<&BuildId> {
+        let asks = self.debuginfo.as_ref().or(self.executable.as_ref())?;
+        Some(&asks.body.elf.as_ref()?.supplement.as_ref()?.build_id)
+    }
+
     /// The hashes of its files.
     pub fn sources(&self) -> BTreeSet<ContentHash> {
-        [&self.debuginfo, &self.executable]
+        [&self.debuginfo, &self.executable, &self.dwp]
             .into_iter()
             .flatten()
             .map(|artifact| artifact.body.sha256)

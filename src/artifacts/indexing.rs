@@ -109,7 +109,12 @@ impl Inner {
                     drop(self.begin_conversion(id));
                     Ok(IndexLookup::Converting)
                 }
-                opened => opened.map(IndexLookup::Ready),
+                opened => {
+                    if self.can_be_completed(&state, &index).await?.is_some() {
+                        drop(self.begin_conversion(id));
+                    }
+                    opened.map(IndexLookup::Ready)
+                }
             },
             IndexStanding::Wanted { meanwhile, .. } => {
                 let rest = self.indexing.resting.get(id);
@@ -149,20 +154,62 @@ impl Inner {
     async fn convert_rounds(&self, id: &BuildId) -> Result<(), LocateError> {
         for _ in 0..ROUNDS_MAX {
             let state = self.catalog.state_now(id).await?;
-            let IndexStanding::Wanted { plan, .. } = state.index(self.indexing.version()) else {
-                return Ok(());
+            let plan = match state.index(self.indexing.version()) {
+                IndexStanding::Wanted { plan, .. } => *plan,
+                IndexStanding::Ready(index) => match self.can_be_completed(&state, &index).await? {
+                    Some(plan) => plan,
+                    None => return Ok(()),
+                },
+                _ => return Ok(()),
             };
             self.convert(id, &plan).await?;
         }
         Ok(())
     }
 
+    /// How to make an index anew that lacks a supplementary file which has come since.
+    async fn can_be_completed(
+        &self,
+        state: &State,
+        index: &Stored<IndexRecord>,
+    ) -> Result<Option<Plan>, LocateError> {
+        let body = &index.body;
+        let tried = state.failures.iter().any(|failure| {
+            failure.body.supplement.is_some()
+                && failure.body.converter_version == body.converter_version
+                && failure.body.sources == body.sources
+        });
+        if body.needs_supplement.is_none() || body.supplement.is_some() || tried {
+            return Ok(None);
+        }
+        let Some(plan) = state.plan_of(body) else {
+            return Ok(None);
+        };
+        let has_come = self.supplement(&plan).await?.is_some();
+        Ok(has_come.then_some(plan))
+    }
+
+    /// The supplementary file of a plan, if it asks for one that is there.
+    async fn supplement(&self, plan: &Plan) -> Result<Option<ConversionSource>, LocateError> {
+        let Some(id) = plan.supplement() else {
+            return Ok(None);
+        };
+        let state = self.catalog.state(id).await?;
+        self.conversion_source(id, state.best(ArtifactKind::Debuginfo))
+            .await
+    }
+
     async fn convert(&self, id: &BuildId, plan: &Plan) -> Result<(), LocateError> {
         let sources = ConversionSources {
             debuginfo: self.conversion_source(id, plan.debuginfo.as_ref()).await?,
             executable: self.conversion_source(id, plan.executable.as_ref()).await?,
-            ..ConversionSources::default()
+            supplement: self.supplement(plan).await?,
+            dwp: self.conversion_source(id, plan.dwp.as_ref()).await?,
         };
+        let supplement = sources
+            .supplement
+            .as_ref()
+            .map(|source| ContentHash(source.sha256));
         let name = format!("{}.index", self.clock.upload_id());
         let output = self.store.staging().folder().join(name);
         let converted = self.indexing.converter.convert(&sources, &output).await;
@@ -172,14 +219,16 @@ impl Inner {
         let version = self.indexing.version();
         match result {
             Ok(converted) => {
-                let index = self.stage_index(plan, converted, output).await?;
-                self.publish_index(id, index).await
+                let (index, staged) = self.stage_index(plan, converted, output).await?;
+                let index = IndexRecord { supplement, ..index };
+                self.publish_index(id, (index, staged)).await
             }
             Err(failure) => {
                 tracing::info!(build_id = %id, detail = %failure.detail, "{id} cannot be converted");
                 let body = RecordBody::Failure(FailureRecord {
                     sources: plan.sources(),
                     converter_version: version,
+                    supplement,
                     failure,
                 });
                 Publish::begin(self, id).record(body).await
@@ -235,6 +284,7 @@ impl Inner {
             functions: converted.functions,
             lines: converted.lines,
             units_failed: converted.units_failed,
+            supplement: None,
             needs_supplement: converted.needs_supplement,
         };
         Ok((record, staged))

@@ -118,6 +118,9 @@ pub struct IndexRecord {
     pub lines: u64,
     /// DWARF units that were skipped since they are damaged.
     pub units_failed: u32,
+    /// The supplementary file that was at hand; it lies under a build ID of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supplement: Option<ContentHash>,
     /// The supplementary file that was not at hand, by its build ID in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_supplement: Option<String>,
@@ -130,6 +133,9 @@ pub struct FailureRecord {
     pub sources: BTreeSet<ContentHash>,
     /// The version of the converter that tried.
     pub converter_version: u32,
+    /// The supplementary file that was at hand; it lies under a build ID of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supplement: Option<ContentHash>,
     /// Why it failed.
     pub failure: IndexFailure,
 }

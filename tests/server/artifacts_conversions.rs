@@ -8,8 +8,9 @@ use tokio::sync::Semaphore;
 use unhex::artifacts::{
     ArtifactKind, IndexFailure, IndexFailureKind, IndexLookup, IndexProgress, LocateError,
 };
-use unhex::conversion::ConverterUnavailable;
+use unhex::conversion::{Converted, ConverterUnavailable};
 use unhex_build_id::BuildId;
+use unhex_testkit::fixture::{Program, build_id_of, dwz_multifile};
 
 use crate::artifacts_store::{Room, converted, until, upload};
 use crate::calls::{bytes, program};
@@ -208,4 +209,51 @@ async fn a_damaged_index_is_made_anew() {
     assert!(matches!(lookup, IndexLookup::Converting), "{lookup:?}");
     assert!(until(|| ready(&room, &build_id)).await.starts_with("1 "));
     assert_eq!(room.converter.runs(), 2);
+}
+
+#[tokio::test]
+async fn a_supplementary_file_that_comes_later_completes_the_index() {
+    let text = |name: &str| {
+        format!(
+            "struct shared {{ int a, b, c, d; char e[40]; struct shared *next; }}; \
+                 enum colour {{ RED, GREEN, BLUE }}; struct shared x_{name}; enum colour c_{name}; \
+                 int f_{name}(struct shared *s) {{ return s->a + s->d; }} int main(void) {{ return 0; }}"
+        )
+    };
+    let build = |name| Program::c(text(name)).flags(&["-g"]).name(name).build();
+    let (one, two) = (build("one"), build("two"));
+    let dwz = dwz_multifile(&[&one, &two]);
+    let (debug, supplement) = (bytes(&dwz.programs[0]), bytes(&dwz.supplement));
+    let (id, supplement_id) = (one.build_id(), build_id_of(&dwz.supplement).unwrap());
+    let room = Room::new();
+    let wants = supplement_id.clone();
+    room.converter.set(move |sources| {
+        let missing = sources.supplement.is_none().then(|| wants.clone());
+        let answer = converted().map(|facts| {
+            facts.map(|facts| Converted {
+                needs_supplement: missing,
+                ..facts
+            })
+        });
+        async move { answer }.boxed()
+    });
+    upload(&room.artifacts, (&id, DEBUGINFO), &debug)
+        .await
+        .unwrap();
+    let build_id: BuildId = id.parse().unwrap();
+    let first = ready(&room, &build_id).await.unwrap();
+    assert!(first.contains("supplement: None"), "{first}");
+    assert_eq!(room.converter.runs(), 1);
+
+    upload(&room.artifacts, (&supplement_id, DEBUGINFO), &supplement)
+        .await
+        .unwrap();
+    let second = until(|| async {
+        let index = ready(&room, &build_id).await?;
+        index.contains("supplement: Some").then_some(index)
+    });
+    second.await;
+    let runs = room.converter.runs();
+    ready(&room, &build_id).await.unwrap();
+    assert_eq!(room.converter.runs(), runs, "a complete index stays");
 }

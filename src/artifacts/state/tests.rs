@@ -100,6 +100,7 @@ fn index_of_quality(number: u8, sources: &[u8], (version, quality): (u32, Qualit
             functions: 1,
             lines: 2,
             units_failed: 0,
+            supplement: None,
             needs_supplement: None,
         }),
     )
@@ -114,6 +115,7 @@ fn failure(number: u8, sources: &[u8], version: u32) -> Known {
                 .map(|&content| ContentHash([content; 32]))
                 .collect(),
             converter_version: version,
+            supplement: None,
             failure: IndexFailure {
                 kind: IndexFailureKind::Malformed,
                 detail: format!("try {number}"),
