@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::artifacts::store::{LocalStore, StoreError};
+use crate::artifacts::store::{LocalStore, ObjectStore, StoreError};
 use crate::artifacts::{ArtifactLimits, Artifacts, ArtifactsParts, Clock};
 use crate::config::Config;
 use crate::conversion::{ConversionLimits, Converter, MeteredConverter};
 use crate::metrics::Metrics;
+use crate::signal::{Signal, SignalParts};
 use crate::symbolize::Symbolizer;
 
 /// What every handler may use; cheap to clone.
@@ -21,6 +22,8 @@ pub struct App {
     pub artifacts: Arc<Artifacts>,
     /// Answers batches of addresses.
     pub symbolizer: Arc<Symbolizer>,
+    /// Which profiles arrived without symbols.
+    pub signal: Arc<Signal>,
     /// What Prometheus scrapes.
     pub metrics: Arc<Metrics>,
     /// Work that goes on behind requests; a stop waits for it.
@@ -68,8 +71,9 @@ impl App {
             ),
             metrics: Arc::clone(&metrics),
         };
+        let store: Arc<dyn ObjectStore> = Arc::new(store);
         let artifacts = Arc::new(Artifacts::new(ArtifactsParts {
-            store: Arc::new(store),
+            store: Arc::clone(&store),
             converter: Arc::new(converter),
             clock: Clock::system(),
             limits: ArtifactLimits::from(&config.limits),
@@ -78,12 +82,23 @@ impl App {
             stopping: background.stopping.clone(),
         }));
         artifacts.sweep_hourly();
+        let signal = Signal::open(SignalParts {
+            store,
+            artifacts: Arc::clone(&artifacts),
+            metrics: Arc::clone(&metrics),
+            clock: Clock::system(),
+            config: config.signal.clone(),
+            limits: &config.limits,
+        })
+        .await;
+        signal.run(&background.tasks, &background.stopping);
         let open_index_bytes_max = config.limits.open_index_bytes_max;
         let symbolizer = Symbolizer::new(Arc::clone(&artifacts), open_index_bytes_max, &metrics);
         Ok(Self {
             config: Arc::new(config),
             artifacts,
             symbolizer: Arc::new(symbolizer),
+            signal,
             metrics,
             background,
         })

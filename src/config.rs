@@ -3,6 +3,8 @@
 //! The only place that reads the environment. The result says all that a server needs to know, so
 //! that a test can make one by hand.
 
+mod signal;
+
 use std::env::VarError;
 use std::fmt;
 use std::fs;
@@ -17,6 +19,8 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::limits::{LimitSettings, Limits, Seconds};
+
+pub use signal::{ParseShareError, Share, SignalConfig, SignalSettings};
 
 /// The file that is read when no other is named.
 const CONFIG_FILE: &str = "unhex.toml";
@@ -38,6 +42,8 @@ pub struct Config {
     pub converter_program: PathBuf,
     /// How long a stop waits for requests and background tasks.
     pub shutdown: Duration,
+    /// When missing symbols are alerted on.
+    pub signal: SignalConfig,
     /// Bounds on what strangers send.
     pub limits: Limits,
 }
@@ -50,6 +56,7 @@ impl Default for Config {
             write_token: None,
             converter_program: PathBuf::from("unhex"),
             shutdown: Duration::from_secs(SHUTDOWN_SECONDS),
+            signal: SignalConfig::default(),
             limits: Limits::default(),
         }
     }
@@ -155,6 +162,9 @@ pub struct Settings {
     /// What is logged, as in `info` or `unhex=debug,info` [default: info].
     #[arg(long, env = "UNHEX_LOG", value_name = "FILTER")]
     pub log: Option<String>,
+    /// When missing symbols are alerted on.
+    #[command(flatten)]
+    pub signal: SignalSettings,
     /// Bounds on what strangers send.
     #[command(flatten)]
     pub limits: LimitSettings,
@@ -172,6 +182,7 @@ impl Settings {
             converter_program: self.converter_program.or(under.converter_program),
             log_format: self.log_format.or(under.log_format),
             log: self.log.or(under.log),
+            signal: self.signal.over(under.signal),
             limits: self.limits.over(under.limits),
         }
     }
@@ -267,6 +278,7 @@ fn resolve(settings: Settings, write_token: Option<WriteToken>) -> Result<Config
         shutdown: settings
             .shutdown_seconds
             .map_or(defaults.shutdown, Seconds::duration),
+        signal: settings.signal.resolve(),
         limits: settings.limits.resolve(),
     })
 }

@@ -1,7 +1,8 @@
 //! Unhex, the symbol server: debug files in, debug files and names out.
 //!
 //! [`http`] has the whole route table; [`artifacts`] is where debug files live; [`conversion`] turns
-//! them into symbol indexes in a child process; [`symbolize`] answers batches of addresses.
+//! them into symbol indexes in a child process; [`symbolize`] answers batches of addresses;
+//! [`signal`] tells of profiles that arrived without symbols.
 
 pub mod app;
 pub mod artifacts;
@@ -11,4 +12,5 @@ pub mod conversion;
 pub mod http;
 pub mod limits;
 pub mod metrics;
+pub mod signal;
 pub mod symbolize;

@@ -307,6 +307,12 @@ limits! {
     metadata_seconds_max: Seconds = 5, "UNHEX_METADATA_SECONDS_MAX";
     /// Results of one `/metadata` query: a whole distribution's `/usr/bin` fits.
     metadata_results_max: Count = 10_000, "UNHEX_METADATA_RESULTS_MAX";
+    /// Label sets (service, version, deployment) that have series of their own in `/metrics`; the
+    /// least recently seen go to `_other`. Each costs some ten series in every Prometheus.
+    label_sets_max: Count = 1_000, "UNHEX_LABEL_SETS_MAX";
+    /// Build IDs without symbols in the ledger, the least recently seen out: a large fleet has a few
+    /// thousand binaries. Each takes some 300 bytes.
+    ledger_build_ids_max: Count = 100_000, "UNHEX_LEDGER_BUILD_IDS_MAX";
     /// Free space below which `/readyz` says no: one large upload and its conversion still fit.
     free_disk_bytes_min: Bytes = 1 << 30, "UNHEX_FREE_DISK_BYTES_MIN";
 }

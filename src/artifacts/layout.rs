@@ -1,4 +1,4 @@
-//! Which key holds what: docs/object-layout.md in code, and the only place that builds keys.
+//! Which key holds what: docs/object-layout.md in code, and the only place that builds keys of artifacts.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -272,6 +272,8 @@ mod tests {
     /// The keys and the JSON of the examples in the document.
     fn examples() -> Vec<(&'static str, &'static str)> {
         let document = include_str!("../../docs/object-layout.md");
+        // Behind it are the objects of another room, which has a test of its own.
+        let (document, _) = document.split_once("## The ledger").unwrap();
         let examples = document
             .split("```json\n")
             .zip(document.split("```json\n").skip(1));

@@ -15,6 +15,7 @@ mod file_body;
 mod glob;
 mod json_body;
 mod metadata;
+mod observe;
 pub mod openapi;
 mod operation;
 mod panic;
@@ -89,6 +90,7 @@ fn routes(app: &App) -> Router<App> {
             "/symbolize",
             open("symbolize", post(symbolize::post_symbolize)),
         )
+        .route("/observe", open("observe", post(observe::post_observe)))
         .fallback(unmatched)
         .method_not_allowed_fallback(method_not_allowed)
 }

@@ -8,7 +8,7 @@ use http::header;
 use utoipa::OpenApi;
 
 use super::error::{ApiError, Problem};
-use super::{build_ids, debuginfod, metadata, operation, symbolize, uploads};
+use super::{build_ids, debuginfod, metadata, observe, operation, symbolize, uploads};
 
 /// The description of the whole interface.
 #[derive(Debug, OpenApi)]
@@ -37,12 +37,14 @@ use super::{build_ids, debuginfod, metadata, operation, symbolize, uploads};
         build_ids::delete_build_id,
         build_ids::get_build_ids,
         symbolize::post_symbolize,
+        observe::post_observe,
     ),
     tags(
         (name = "debuginfod", description = "What gdb, perf, elfutils, valgrind and LLVM ask"),
         (name = "uploads", description = "What CI sends"),
         (name = "build-ids", description = "What is known, and why it is not better"),
         (name = "symbolize", description = "What profilers ask: addresses to names"),
+        (name = "signal", description = "Profiles that arrived without symbols"),
         (name = "operation", description = "For those who run the server"),
     )
 )]

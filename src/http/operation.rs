@@ -118,7 +118,9 @@ fn probe_store(data: &Path) -> io::Result<u64> {
     )
 )]
 pub(super) async fn get_metrics(State(app): State<App>) -> Result<Response, ApiError> {
-    let text = app.metrics.render().map_err(ApiError::internal)?;
+    app.metrics.ledger_holds(app.signal.ledger_len());
+    let profiles = app.signal.profile_counts();
+    let text = app.metrics.render(&profiles).map_err(ApiError::internal)?;
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((StatusCode::OK, content_type, text).into_response())
 }

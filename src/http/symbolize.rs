@@ -1,27 +1,33 @@
 //! `POST /symbolize`: a batch of addresses in, frames out, both compressed when the client likes.
 //!
 //! [`body`] reads and parses within the limits, [`crate::symbolize`] answers, [`reply`] writes in
-//! the form and encoding that the headers ask for.
+//! the form and encoding that the headers ask for. What became of each module goes to
+//! [`crate::signal`].
 
 mod body;
 mod reply;
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
+use unhex_api::symbolize::SymbolizeRequest;
 
 use self::body::ContentEncoding;
 use self::reply::ReplyForm;
 use crate::app::App;
 use crate::http::error::{ApiError, Problem};
+use crate::signal::{LabelSet, Observation, ObservedModule};
+use crate::symbolize::{Answer, ModuleOutcome};
 
 /// Answers a batch of addresses.
 #[utoipa::path(
     post,
     path = "/symbolize",
     tag = "symbolize",
-    request_body = unhex_api::symbolize::SymbolizeRequest,
+    request_body = SymbolizeRequest,
     responses(
         (status = 200, description = "One answer per module, in the order of the request", content(
             (unhex_api::symbolize::SymbolizeAnswer = "application/json"),
@@ -44,6 +50,37 @@ pub(super) async fn post_symbolize(
     let form = ReplyForm::of(&headers);
     let sent = body::read(&headers, body, &app.config.limits).await?;
     let request = body::parse(sent, encoding, &app).await?;
+    let observe = observer(&app, &request);
     let found = app.symbolizer.find(request).await;
-    reply::write(app.symbolizer.pool(), found, form).await
+    reply::write(app.symbolizer.pool(), found, form, observe).await
+}
+
+/// Counts the profile that a request is, once it is answered.
+fn observer(app: &App, request: &SymbolizeRequest) -> impl FnOnce(&mut Answer) + Send + 'static {
+    let signal = Arc::clone(&app.signal);
+    let arrived = request
+        .observe
+        .then(|| (LabelSet::new(&request.labels), request.profile_id.clone()));
+    move |answer| {
+        let Some((labels, profile_id)) = arrived else {
+            return;
+        };
+        let modules = answer.take_outcomes().into_iter().map(observed);
+        signal.observe(&Observation {
+            labels,
+            profile_id,
+            modules: modules.collect(),
+        });
+    }
+}
+
+fn observed(outcome: ModuleOutcome) -> ObservedModule {
+    ObservedModule {
+        identity: outcome.identity,
+        name: outcome.name,
+        status: outcome.status,
+        addresses: outcome.addresses,
+        weight: outcome.weight,
+        weight_without_function: outcome.weight_without_function,
+    }
 }

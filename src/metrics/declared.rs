@@ -117,6 +117,26 @@ metrics! {
     conversion_seconds: HistogramVec = "unhex_conversion_duration_seconds" [];
     /// Conversions that run now or wait for memory.
     conversions_running: IntGaugeVec = "unhex_conversions_running" [];
+    /// Profiles that arrived, whether they have symbols or not; parts with one `profile_id` count
+    /// once. `service`, `version` and `deployment` are as the profiler says, at most
+    /// `--label-sets-max` of them, the rest is `_other`.
+    profiles: IntCounterVec = "unhex_profiles_total" ["service", "version", "deployment"];
+    /// Those of them with at least one build ID that has no symbols and is not ignored.
+    profiles_unknown: IntCounterVec = "unhex_profiles_unknown_build_id_total" ["service", "version", "deployment"];
+    /// Frames by outcome, each counted as often as it was seen: symbolized, `unknown_build_id`,
+    /// `no_debug_info` (dynamic symbols at most), `no_function` (there are symbols, none covers the
+    /// address), unavailable (not known now, or its debug file cannot be used), ignored. The alert
+    /// `MissingSymbolRate` watches the share of the second and third.
+    frames: IntCounterVec = "unhex_frames_total" ["service", "version", "deployment", "outcome"];
+    /// Build IDs without symbols, by the ledger of all replicas: first seen longer ago than
+    /// `--unknown-grace`, seen within 24 h, not ignored, at least `--unknown-min-share` of what the
+    /// label set sent. The alert `ProfileWithUnknownBuildId` watches it; over replicas take the
+    /// maximum.
+    unknown_build_ids: IntGaugeVec = "unhex_unknown_build_ids" ["service", "version", "deployment"];
+    /// Build IDs without symbols that the ledger has a note of, ignored and recent ones too.
+    ledger_build_ids: IntGaugeVec = "unhex_ledger_build_ids" [];
+    /// Times that the ledger could not be written to or read from the object store.
+    ledger_failures: IntCounterVec = "unhex_ledger_failures_total" [];
     /// Questions to a cache by its name (states: what is known of build IDs; indexes: open symbol
     /// indexes) and by result: hit or miss.
     cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];
@@ -144,7 +164,8 @@ metrics! {
 pub fn document() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
-         What `GET /metrics` answers. Label values come from closed sets; a build ID is never one.\n\
+         What `GET /metrics` answers. Label values come from closed sets, but for `service`, `version` and\n\
+         `deployment`, which are bounded in length and number; a build ID is never one.\n\
          Written by `UPDATE=1 cargo test -p unhex --test server documents`; see `src/metrics/declared.rs`.\n\n\
          | metric | kind | labels | what it says |\n|---|---|---|---|\n",
     );

@@ -2,6 +2,8 @@
 //!
 //! Labels come from closed sets: a build ID or a path of a request is never one. Counters of a
 //! room are touched through methods that take the room's enums, so that no other value can get in.
+//! Service, version and deployment of profiles come from strangers: the room `signal` bounds them,
+//! and they are filled in anew for each scrape, so that what it dropped is gone here too.
 
 mod declared;
 mod process;
@@ -11,6 +13,7 @@ pub use declared::{METRICS, MetricEntry, document};
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus::{Encoder as _, Registry, TextEncoder};
 
 use self::declared::Families;
@@ -23,6 +26,8 @@ pub struct Metrics {
     registry: Registry,
     families: Families,
     started: Instant,
+    /// Held from filling in what strangers labelled until it is written.
+    rendering: Mutex<()>,
 }
 
 impl fmt::Debug for Metrics {
@@ -122,6 +127,21 @@ pub struct HttpAnswer {
     pub end: AnswerEnd,
 }
 
+/// What is counted of the profiles of one label set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProfileCounts {
+    /// Service, version and deployment.
+    pub labels: [String; 3],
+    /// Profiles that arrived.
+    pub profiles: u64,
+    /// Those with a build ID that has no symbols.
+    pub profiles_unknown: u64,
+    /// Weight of frames by outcome, a word of the metric's description.
+    pub frames: Vec<(&'static str, u64)>,
+    /// Build IDs that the alert is about.
+    pub unknown_build_ids: u64,
+}
+
 /// Whether an answer reached its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerEnd {
@@ -163,6 +183,7 @@ impl Metrics {
             registry,
             families,
             started: Instant::now(),
+            rendering: Mutex::new(()),
         }
     }
 
@@ -245,11 +266,59 @@ impl Metrics {
         }
     }
 
-    /// All of it in Prometheus's text format.
+    /// Counts a time that the ledger could not be written or read.
+    pub fn ledger_failed(&self) {
+        self.families
+            .ledger_failures
+            .with_label_values::<&str>(&[])
+            .inc();
+    }
+
+    /// Notes how many build IDs are in the ledger.
+    pub fn ledger_holds(&self, build_ids: usize) {
+        self.families
+            .ledger_build_ids
+            .with_label_values::<&str>(&[])
+            .set(i64::try_from(build_ids).unwrap_or(i64::MAX));
+    }
+
+    fn fill_in(&self, profiles: &[ProfileCounts]) {
+        let families = &self.families;
+        families.profiles.reset();
+        families.profiles_unknown.reset();
+        families.frames.reset();
+        families.unknown_build_ids.reset();
+        for counts in profiles {
+            let [service, version, deployment] = &counts.labels;
+            let labels = &[service, version, deployment];
+            families
+                .profiles
+                .with_label_values(labels)
+                .inc_by(counts.profiles);
+            families
+                .profiles_unknown
+                .with_label_values(labels)
+                .inc_by(counts.profiles_unknown);
+            families
+                .unknown_build_ids
+                .with_label_values(labels)
+                .set(i64::try_from(counts.unknown_build_ids).unwrap_or(i64::MAX));
+            for (outcome, weight) in &counts.frames {
+                families
+                    .frames
+                    .with_label_values(&[service, version, deployment, *outcome])
+                    .inc_by(*weight);
+            }
+        }
+    }
+
+    /// All of it in Prometheus's text format, with what is counted of profiles now.
     ///
     /// # Errors
     /// If a family cannot be written, which its declaration rules out.
-    pub fn render(&self) -> prometheus::Result<Vec<u8>> {
+    pub fn render(&self, profiles: &[ProfileCounts]) -> prometheus::Result<Vec<u8>> {
+        let _rendering = self.rendering.lock();
+        self.fill_in(profiles);
         process::read(&self.families);
         self.families
             .uptime_seconds
@@ -267,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_process_says_its_memory_and_files() {
-        let text = String::from_utf8(Metrics::new().render().unwrap()).unwrap();
+        let text = String::from_utf8(Metrics::new().render(&[]).unwrap()).unwrap();
         for name in [
             "process_resident_memory_bytes",
             "process_open_fds",

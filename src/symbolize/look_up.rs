@@ -10,6 +10,7 @@ use unhex_symbols::index::{Batch, NameSet, ResolveOptions};
 use super::addresses::{Placing, segments_of_request};
 use super::answer::{Answer, AnsweredBinary, AnsweredModule, Form, Place, Stacks};
 use super::binaries::{Binary, Named, OpenBinary, Without};
+use super::outcome;
 
 /// Frames in one answer, over all binaries: twice what a million addresses of the largest real
 /// files have, and about 200 MB.
@@ -81,7 +82,12 @@ impl Found {
             demangle: self.request.demangle,
             inlines: self.request.inlines,
         };
-        Answer::new(form, modules, answered)
+        let mut answer = Answer::new(form, modules, answered);
+        if self.request.observe {
+            let outcomes = outcome::outcomes(&self.request, &self.named, &answer);
+            answer.note_outcomes(outcomes);
+        }
+        answer
     }
 
     /// The answer of one module but for its frames, with its addresses put to its binary.

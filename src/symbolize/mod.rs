@@ -12,10 +12,12 @@ mod answer;
 mod binaries;
 mod look_up;
 mod open_indexes;
+mod outcome;
 mod pool;
 
 pub use answer::{Answer, JsonWriter};
 pub use look_up::Found;
+pub use outcome::ModuleOutcome;
 pub use pool::{Cancelled, CpuPool};
 
 use std::sync::Arc;

@@ -16,6 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("conversion", &["artifacts", "limits", "metrics"]),
     ("artifacts", &["conversion", "limits", "metrics"]),
     ("symbolize", &["artifacts", "limits", "metrics"]),
+    ("signal", &["artifacts", "config", "limits", "metrics"]),
     (
         "app",
         &[
@@ -24,6 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "conversion",
             "limits",
             "metrics",
+            "signal",
             "symbolize",
         ],
     ),
@@ -35,6 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "config",
             "limits",
             "metrics",
+            "signal",
             "symbolize",
         ],
     ),

@@ -6,5 +6,6 @@
 pub mod artifacts;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod observe;
 pub mod quality;
 pub mod symbolize;

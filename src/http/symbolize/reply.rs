@@ -84,14 +84,17 @@ fn words(headers: &HeaderMap, header: HeaderName) -> impl Iterator<Item = (&str,
     })
 }
 
-/// Looks up and writes, off the async threads.
+/// Looks up and writes, off the async threads; `observe` is told of the answer.
 pub(super) async fn write(
     pool: &CpuPool,
     found: Found,
     form: ReplyForm,
+    observe: impl FnOnce(&mut Answer) + Send + 'static,
 ) -> Result<Response, ApiError> {
     let begun = pool.run(move || {
-        let mut pieces = Pieces::new(found.look_up(), form);
+        let mut answer = found.look_up();
+        observe(&mut answer);
+        let mut pieces = Pieces::new(answer, form);
         let first = pieces.next_piece()?;
         io::Result::Ok((first, pieces))
     });

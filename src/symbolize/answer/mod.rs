@@ -15,6 +15,7 @@ use unhex_symbols::index::{Batch, BatchFrame, Span};
 
 use self::text::{put_number, put_string};
 use super::binaries::{OpenBinary, Without};
+use super::outcome::ModuleOutcome;
 
 /// Where in its binary's batch an address is answered, or why it is not.
 pub(super) type Place = Result<u32, Reason>;
@@ -25,6 +26,7 @@ pub struct Answer {
     form: Form,
     modules: Vec<AnsweredModule>,
     binaries: Vec<AnsweredBinary>,
+    outcomes: Vec<ModuleOutcome>,
 }
 
 /// What of a frame is wanted.
@@ -165,7 +167,7 @@ impl Stacks {
 
 impl AnsweredBinary {
     /// The frames of an address, innermost first.
-    fn frames_of(&self, place: Place) -> &[BatchFrame] {
+    pub(super) fn frames_of(&self, place: Place) -> &[BatchFrame] {
         let place = place.ok().and_then(|place| usize::try_from(place).ok());
         place.map_or(&[], |place| self.batch.frames_of(place))
     }
@@ -194,11 +196,27 @@ impl Answer {
             form,
             modules,
             binaries,
+            outcomes: Vec::new(),
         }
     }
 
+    /// The answers of the modules, in the order of the request.
+    pub(super) fn modules(&self) -> &[AnsweredModule] {
+        &self.modules
+    }
+
+    pub(super) fn note_outcomes(&mut self, outcomes: Vec<ModuleOutcome>) {
+        self.outcomes = outcomes;
+    }
+
+    /// Hands out what became of each module, in the order of the request; empty when the request is
+    /// not to be observed.
+    pub fn take_outcomes(&mut self) -> Vec<ModuleOutcome> {
+        std::mem::take(&mut self.outcomes)
+    }
+
     /// The module and its binary, where it has stacks.
-    fn stacks_of<'a>(
+    pub(super) fn stacks_of<'a>(
         &'a self,
         module: &'a AnsweredModule,
     ) -> Option<(&'a Stacks, &'a AnsweredBinary)> {

@@ -1,0 +1,204 @@
+//! Which build IDs nobody wants to hear of: the kernel's vDSO, file names by pattern, and those that
+//! somebody ignored with a reason.
+//!
+//! What somebody ignored is an immutable record in the object store, and so is taking it back; the
+//! latest of a build ID counts, whoever wrote it and in whatever order they are read.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use serde::{Deserialize, Serialize};
+use unhex_build_id::Identity;
+
+use crate::artifacts::UploadId;
+
+/// What the kernel maps into every process; nobody has debug files of it.
+const OF_THE_KERNEL: [&str; 5] = [
+    "[vdso]",
+    "[vsyscall]",
+    "linux-vdso.so.1",
+    "linux-vdso32.so.1",
+    "linux-gate.so.1",
+];
+
+/// The version of the records that this program writes.
+pub(super) const RECORD_VERSION: u32 = 1;
+
+/// One decision about a build ID: to ignore it, or to ignore it no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IgnoreRecord {
+    /// The version of this format.
+    pub version: u32,
+    /// The build ID or other identity.
+    pub identity: Identity,
+    /// What makes it unique, with the time: the latest counts.
+    pub decision: UploadId,
+    /// Why it is ignored; absent when it is ignored no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The name of the token or user, when the request was authenticated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+}
+
+/// Modules that never count, and decisions about single ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ignored {
+    globs: Vec<String>,
+    latest: BTreeMap<Identity, IgnoreRecord>,
+}
+
+impl Ignored {
+    /// Ignores file names that match one of `globs`.
+    pub(super) fn new(globs: Vec<String>) -> Self {
+        Self {
+            globs,
+            latest: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a decision in; an older one than is known changes nothing.
+    pub(super) fn add(&mut self, record: IgnoreRecord) {
+        match self.latest.entry(record.identity.clone()) {
+            Entry::Vacant(free) => {
+                free.insert(record);
+            }
+            Entry::Occupied(mut known) if known.get().decision < record.decision => {
+                known.insert(record);
+            }
+            Entry::Occupied(_) => {}
+        }
+    }
+
+    /// Forgets all decisions but those that `records` are.
+    pub(super) fn replace(&mut self, records: impl IntoIterator<Item = IgnoreRecord>) {
+        self.latest.clear();
+        records.into_iter().for_each(|record| self.add(record));
+    }
+
+    /// The decision by which a build ID is ignored.
+    pub(super) fn decision(&self, identity: &Identity) -> Option<&IgnoreRecord> {
+        let record = self.latest.get(identity)?;
+        record.reason.is_some().then_some(record)
+    }
+
+    /// Every build ID that somebody ignored.
+    pub(super) fn decisions(&self) -> impl Iterator<Item = &IgnoreRecord> {
+        let records = self.latest.values();
+        records.filter(|record| record.reason.is_some())
+    }
+
+    /// Whether files of that name never count.
+    pub(super) fn is_name_ignored(&self, name: &str) -> bool {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        OF_THE_KERNEL.contains(&last)
+            || self.globs.iter().any(|glob| {
+                let wanted = if glob.contains('/') { name } else { last };
+                matches(glob, wanted)
+            })
+    }
+
+    /// Whether a module never counts.
+    pub(super) fn is_ignored(&self, identity: Option<&Identity>, name: Option<&str>) -> bool {
+        identity.is_some_and(|identity| self.decision(identity).is_some())
+            || name.is_some_and(|name| self.is_name_ignored(name))
+    }
+}
+
+/// Whether `text` matches `glob`, whole: `*` is any characters, `?` is one. Costs at most the product
+/// of the two lengths.
+fn matches(glob: &str, text: &str) -> bool {
+    let (mut glob, mut text) = (glob.chars(), text.chars());
+    // Where the last `*` stands and how far it was stretched: the only choice to come back to.
+    let mut star = None;
+    loop {
+        let rest = text.clone();
+        match (glob.next(), text.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                star = Some((glob.clone(), rest.clone()));
+                text = rest;
+            }
+            (Some(wanted), Some(found)) if wanted == '?' || wanted == found => {}
+            _ => {
+                let Some((behind, mut stretched)) = star.take() else {
+                    return false;
+                };
+                if stretched.next().is_none() {
+                    return false;
+                }
+                (glob, text) = (behind.clone(), stretched.clone());
+                star = Some((behind, stretched));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    fn record(millis: u64, reason: Option<&str>) -> IgnoreRecord {
+        IgnoreRecord {
+            version: RECORD_VERSION,
+            identity: Identity::Gnu("ab01".parse().unwrap()),
+            decision: UploadId::new(UNIX_EPOCH + Duration::from_millis(millis), [0; 10]),
+            reason: reason.map(str::to_owned),
+            who: None,
+        }
+    }
+
+    #[test]
+    fn stars_and_question_marks_match_as_in_a_shell() {
+        for (glob, text) in [
+            ("libnvidia-*.so*", "libnvidia-glcore.so.470"),
+            ("*", ""),
+            ("a?c", "abc"),
+            ("*.so", "x.so.so"),
+            ("a*b*c", "aXbXbc"),
+        ] {
+            assert!(matches(glob, text), "{glob} {text}");
+        }
+        for (glob, text) in [
+            ("a?", "a"),
+            ("a*b", "ab "),
+            ("", "a"),
+            ("*x", "y"),
+            ("a", ""),
+        ] {
+            assert!(!matches(glob, text), "{glob} {text}");
+        }
+        assert!(!matches(&"*a".repeat(60), &"a".repeat(50)));
+    }
+
+    #[test]
+    fn a_name_is_matched_by_its_last_part_and_the_vdso_always() {
+        let ignored = Ignored::new(vec!["libcuda*".to_owned(), "/opt/*/x".to_owned()]);
+        for name in [
+            "[vdso]",
+            "linux-vdso.so.1",
+            "/usr/lib/libcuda.so.1",
+            "/opt/a/x",
+        ] {
+            assert!(ignored.is_name_ignored(name), "{name}");
+        }
+        for name in ["", "vdso", "libc.so.6", "/opt/x"] {
+            assert!(!ignored.is_name_ignored(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_latest_decision_counts_in_whatever_order_they_come() {
+        let (early, late) = (record(1, Some("vendor")), record(2, None));
+        let identity = &early.identity;
+        let mut ignored = Ignored::default();
+        ignored.replace([late.clone(), early.clone()]);
+        assert_eq!(ignored.decision(identity), None);
+        ignored.replace([early.clone()]);
+        assert_eq!(ignored.decision(identity), Some(&early));
+        ignored.add(late);
+        assert!(!ignored.is_ignored(Some(identity), None));
+    }
+}
