@@ -52,7 +52,7 @@ enum Command {
     Status(Box<status::Args>),
     /// Convert one debug file; the server starts this itself.
     #[command(hide = true)]
-    ConvertChild(ConvertChildArgs),
+    ConvertChild(Box<ConvertChildArgs>),
 }
 
 /// Runs the command that the arguments name.
@@ -63,7 +63,7 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(*arguments),
         Command::Symbolize(arguments) => symbolize::run(*arguments),
         Command::Status(arguments) => status::run(*arguments),
-        Command::ConvertChild(arguments) => convert_child::run(arguments),
+        Command::ConvertChild(arguments) => convert_child::run(*arguments),
     }
 }
 
