@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use http::{HeaderMap, StatusCode, Uri};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use unhex_api::artifacts::{BuildIdList, BuildIdState};
+use unhex_api::observe::UnknownBuildIdList;
 use unhex_build_id::BuildId;
 
 use super::error::{ApiError, Problem};
 use super::uploads::{Client, provenance, resolve};
-use super::{build_path, wire};
+use super::{build_path, unknown, wire};
 use crate::app::App;
 use crate::artifacts::Deletion;
 
@@ -19,12 +20,53 @@ const PAGE_ENTRIES: usize = 100;
 /// The most build IDs in a page: each takes a look at its records.
 const PAGE_ENTRIES_MAX: usize = 1_000;
 
-/// Which page of the list.
+/// Which page of which list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
-    after: Option<String>,
-    limit: Option<usize>,
+    pub(super) after: Option<String>,
+    pub(super) limit: Option<usize>,
+    pub(super) status: Option<Listed>,
+    pub(super) service: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) deployment: Option<String>,
+    pub(super) build_id: Option<String>,
+    pub(super) id_kind: Option<String>,
+}
+
+/// The word of `status`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Listed {
+    /// Build IDs that profiles had and that have no symbols.
+    Unknown,
+}
+
+/// One page of what is stored, or with `status=unknown` of what is not.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub(super) enum BuildIdPage {
+    Stored(BuildIdList),
+    Unknown(UnknownBuildIdList),
+}
+
+impl Page {
+    /// Refuses filters of the other list: who forgot `status` would take all for an answer.
+    fn check_stored(&self) -> Result<(), ApiError> {
+        let filters = [
+            ("service", &self.service),
+            ("version", &self.version),
+            ("deployment", &self.deployment),
+            ("build_id", &self.build_id),
+            ("id_kind", &self.id_kind),
+        ];
+        match filters.iter().find(|(_, value)| value.is_some()) {
+            Some((name, _)) => Err(ApiError::bad_request(format!(
+                "{name} needs status=unknown"
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The state of one build ID, and why it is not better.
@@ -101,7 +143,8 @@ pub(super) async fn delete_build_id(
     }
 }
 
-/// All build IDs of which something is stored, in order.
+/// All build IDs of which something is stored, in order; with `status=unknown` those that profiles
+/// had and that have no symbols, but for the ignored ones.
 #[utoipa::path(
     get,
     path = "/build-ids",
@@ -109,9 +152,15 @@ pub(super) async fn delete_build_id(
     params(
         ("after" = Option<String>, Query, description = "Only build IDs behind this one; `next` of the page before"),
         ("limit" = Option<u32>, Query, description = "At most so many, 100 by default, at most 1000"),
+        ("status" = Option<String>, Query, description = "`unknown`: build IDs without symbols"),
+        ("service" = Option<String>, Query, description = "With status=unknown: only what this service sent"),
+        ("version" = Option<String>, Query, description = "With status=unknown: only what this version sent"),
+        ("deployment" = Option<String>, Query, description = "With status=unknown: only what was sent from here"),
+        ("build_id" = Option<String>, Query, description = "With status=unknown: only this one, ignored or not"),
+        ("id_kind" = Option<String>, Query, description = "The kind of build_id: gnu (default), go, htlhash, pdb, macho"),
     ),
     responses(
-        (status = 200, description = "One page", body = BuildIdList),
+        (status = 200, description = "One page", body = BuildIdPage),
         (status = 400, description = "The question is wrong", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "Not known now; ask again", body = Problem, content_type = "application/problem+json"),
     )
@@ -119,9 +168,14 @@ pub(super) async fn delete_build_id(
 pub(super) async fn get_build_ids(
     State(app): State<App>,
     uri: Uri,
-) -> Result<Json<BuildIdList>, ApiError> {
+) -> Result<Json<BuildIdPage>, ApiError> {
     let wrong = |error: &dyn std::fmt::Display| ApiError::bad_request(error.to_string());
     let Query(page) = Query::<Page>::try_from_uri(&uri).map_err(|error| wrong(&error))?;
+    if let Some(Listed::Unknown) = page.status {
+        let found = unknown::list(&app, page)?;
+        return Ok(Json(BuildIdPage::Unknown(found)));
+    }
+    page.check_stored()?;
     let limit = page.limit.unwrap_or(PAGE_ENTRIES);
     if !(1..=PAGE_ENTRIES_MAX).contains(&limit) {
         let detail = format!("limit has to be from 1 to {PAGE_ENTRIES_MAX}");
@@ -132,7 +186,7 @@ pub(super) async fn get_build_ids(
     let found = app.artifacts.list(after.as_ref(), limit).await?;
     let is_full = found.len() >= limit;
     let version = app.artifacts.converter_version();
-    Ok(Json(BuildIdList {
+    Ok(Json(BuildIdPage::Stored(BuildIdList {
         next: found
             .last()
             .filter(|_| is_full)
@@ -141,7 +195,7 @@ pub(super) async fn get_build_ids(
             .iter()
             .map(|(id, state)| wire::build_id_entry(id.to_string(), state, version))
             .collect(),
-    }))
+    })))
 }
 
 fn nothing_known(id: &BuildId) -> ApiError {

@@ -24,6 +24,7 @@ mod serving;
 mod socket;
 mod stall;
 mod symbolize;
+mod unknown;
 mod uploads;
 mod wire;
 
@@ -83,6 +84,14 @@ fn routes(app: &App) -> Router<App> {
                 "delete",
                 delete(build_ids::delete_build_id),
             )),
+        )
+        .route(
+            "/build-ids/{id}/ignored",
+            guarded(
+                app,
+                "ignored",
+                put(unknown::put_ignored).delete(unknown::delete_ignored),
+            ),
         )
         .route("/metadata", open("metadata", get(metadata::get_metadata)))
         .route("/openapi.yaml", open("openapi", get(openapi::get_openapi)))

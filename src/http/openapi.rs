@@ -8,7 +8,7 @@ use http::header;
 use utoipa::OpenApi;
 
 use super::error::{ApiError, Problem};
-use super::{build_ids, debuginfod, metadata, observe, operation, symbolize, uploads};
+use super::{build_ids, debuginfod, metadata, observe, operation, symbolize, unknown, uploads};
 
 /// The description of the whole interface.
 #[derive(Debug, OpenApi)]
@@ -38,6 +38,8 @@ use super::{build_ids, debuginfod, metadata, observe, operation, symbolize, uplo
         build_ids::get_build_ids,
         symbolize::post_symbolize,
         observe::post_observe,
+        unknown::put_ignored,
+        unknown::delete_ignored,
     ),
     tags(
         (name = "debuginfod", description = "What gdb, perf, elfutils, valgrind and LLVM ask"),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry,
+    CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry,
 };
 
 /// Bounds of durations, from a cached answer to a large conversion.
@@ -40,6 +40,14 @@ impl Declare for IntCounterVec {
 
 impl Declare for IntGaugeVec {
     const KIND: &'static str = "gauge";
+
+    fn declare(entry: &MetricEntry) -> prometheus::Result<Self> {
+        Self::new(Opts::new(entry.name, entry.help), entry.labels)
+    }
+}
+
+impl Declare for CounterVec {
+    const KIND: &'static str = "counter";
 
     fn declare(entry: &MetricEntry) -> prometheus::Result<Self> {
         Self::new(Opts::new(entry.name, entry.help), entry.labels)
@@ -153,7 +161,7 @@ metrics! {
     /// Threads of the server.
     threads: IntGaugeVec = "process_threads" [];
     /// Processor seconds that the server used, without its conversion children.
-    cpu_seconds: GaugeVec = "process_cpu_seconds_total" [];
+    cpu_seconds: CounterVec = "process_cpu_seconds_total" [];
     /// Seconds since the server started.
     uptime_seconds: GaugeVec = "unhex_uptime_seconds" [];
     /// Always 1; its label has the version.

@@ -33,7 +33,9 @@ pub(super) fn read(families: &Families) {
     );
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some(used) = cpu_seconds(&stat) {
-        families.cpu_seconds.with_label_values(none).set(used);
+        // The kernel counts; here it is only shown.
+        families.cpu_seconds.reset();
+        families.cpu_seconds.with_label_values(none).inc_by(used);
     }
 }
 

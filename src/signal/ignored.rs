@@ -82,12 +82,6 @@ impl Ignored {
         record.reason.is_some().then_some(record)
     }
 
-    /// Every build ID that somebody ignored.
-    pub(super) fn decisions(&self) -> impl Iterator<Item = &IgnoreRecord> {
-        let records = self.latest.values();
-        records.filter(|record| record.reason.is_some())
-    }
-
     /// Whether files of that name never count.
     pub(super) fn is_name_ignored(&self, name: &str) -> bool {
         let last = name.rsplit('/').next().unwrap_or(name);

@@ -56,6 +56,11 @@ impl Lately {
         ratio(own.addresses, total.addresses).max(ratio(own.weight, total.weight))
     }
 
+    /// Whether anything was sent so many milliseconds before a time, or later.
+    pub(super) fn is_within(self, millis: u64, at_millis: u64) -> bool {
+        at_millis.saturating_sub(self.at_millis) <= millis
+    }
+
     fn faded(self, at_millis: u64) -> Self {
         let age = number(at_millis.saturating_sub(self.at_millis));
         let rest = (-age / HALF_LIFE_MILLIS).exp2();

@@ -209,11 +209,6 @@ impl Signal {
         self.state.lock().ignored.decision(identity).cloned()
     }
 
-    /// Every decision by which a build ID is ignored.
-    pub fn all_ignored(&self) -> Vec<IgnoreRecord> {
-        self.state.lock().ignored.decisions().cloned().collect()
-    }
-
     /// Ignores a build ID, or ignores it no longer; durable when it answers.
     ///
     /// # Errors

@@ -124,11 +124,25 @@ impl View {
                 counts.insert(labels.clone(), number);
             }
         }
+        self.add_calm_sets(&mut counts, sets_max);
         if !others.is_empty() {
             let number = u64::try_from(others.len()).unwrap_or(u64::MAX);
             counts.insert(LabelSet::other(), number);
         }
         counts
+    }
+
+    /// Adds a zero for the sets that were seen within a day and miss nothing, as far as there is room: an
+    /// alert ends by a zero at once, by a series that is gone only some minutes later.
+    fn add_calm_sets(&self, counts: &mut FxHashMap<LabelSet, u64>, sets_max: usize) {
+        for (labels, lately) in &self.folded.sent {
+            if counts.len() >= sets_max {
+                return;
+            }
+            if lately.is_within(millis(SEEN_WITHIN), self.now) && !labels.is_other() {
+                counts.entry(labels.clone()).or_default();
+            }
+        }
     }
 
     /// The build IDs without symbols, in order.

@@ -129,3 +129,129 @@ async fn labels_that_would_break_a_line_are_cleaned() {
     let text = metrics(&server).await;
     assert!(text.contains(r#"service="a\"b\\""#), "{text}");
 }
+
+async fn get(server: &TestServer, path: &str) -> (u16, Value) {
+    let response = reqwest::get(server.url(path)).await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+/// Sends a profile of a service with one unknown build ID.
+async fn arrive(server: &TestServer, service: &str, build_id: &str) {
+    let body = json!({
+        "labels": {"service": service, "version": "2.4", "deployment": "prod"},
+        "modules": [{"build_id": build_id, "name": "lib.so", "weight": 3}],
+    });
+    assert_eq!(post(server, "/observe", &body).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_unknown_build_ids_says_whose_they_are_and_what_would_mend_them() {
+    let server = TestServer::start().await;
+    arrive(&server, "checkout", "ab01").await;
+    let (status, mut list) = get(&server, "/build-ids?status=unknown").await;
+    assert_eq!(status, 200, "{list}");
+    let one = &mut list["build_ids"][0];
+    for time in ["first_seen", "last_seen"] {
+        assert!(one[time].as_str().unwrap().ends_with('Z'), "{one}");
+        one[time] = json!("a time");
+        one["seen_by"][0][time] = json!("a time");
+    }
+    let expected = json!({"build_ids": [{
+        "build_id": "ab01",
+        "id_kind": "gnu",
+        "name": "lib.so",
+        "status": "unknown_build_id",
+        "detail": "nothing is stored of it: upload the debug file of lib.so, or lib.so unstripped, with `unhex upload PATH`",
+        "mended_by": ["debuginfo"],
+        "alerting": false,
+        "first_seen": "a time",
+        "last_seen": "a time",
+        "profiles": 1,
+        "addresses": 0,
+        "weight": 3,
+        "seen_by": [{
+            "service": "checkout",
+            "version": "2.4",
+            "deployment": "prod",
+            "first_seen": "a time",
+            "last_seen": "a time",
+            "profiles": 1,
+            "share": 1.0,
+            "alerting": false,
+        }],
+    }]});
+    assert_eq!(list, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_is_filtered_and_paged_without_gap() {
+    let server = TestServer::start().await;
+    for id in ["ab01", "ab02", "ab03", "ab04", "ab05"] {
+        arrive(&server, if id == "ab03" { "cart" } else { "checkout" }, id).await;
+    }
+    let mut seen = Vec::new();
+    let mut after = String::new();
+    loop {
+        let path = format!("/build-ids?status=unknown&service=checkout&limit=2{after}");
+        let (_, page) = get(&server, &path).await;
+        for one in page["build_ids"].as_array().unwrap() {
+            seen.push(one["build_id"].as_str().unwrap().to_owned());
+        }
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ["ab01", "ab02", "ab04", "ab05"]);
+    let (_, none) = get(&server, "/build-ids?status=unknown&version=9").await;
+    assert_eq!(none, json!({"build_ids": []}));
+    for (query, words) in [
+        ("service=checkout", "service needs status=unknown"),
+        ("status=known", "unknown variant `known`"),
+        ("status=unknown&limit=0", "limit has to be"),
+        ("status=unknown&build_id=xyz", "hex digits"),
+        ("status=unknown&after=elf:ab", "no kind of identity"),
+    ] {
+        let (status, problem) = get(&server, &format!("/build-ids?{query}")).await;
+        assert_eq!(status, 400, "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(words), "{detail}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ignoring_a_build_id_needs_the_token_and_a_reason() {
+    let token = unhex::config::WriteToken::new("s3cret").unwrap();
+    let server = TestServer::start_with(|config| config.write_token = Some(token)).await;
+    arrive(&server, "checkout", "ab01").await;
+    let url = server.url("/build-ids/ab01/ignored");
+    let client = reqwest::Client::new();
+    let put = |reason: &str| {
+        let body = json!({"reason": reason}).to_string();
+        client
+            .put(&url)
+            .body(body)
+            .basic_auth("ada", Some("s3cret"))
+    };
+    let bare = client
+        .put(&url)
+        .body(r#"{"reason":"x"}"#)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(bare.status(), 401);
+    assert_eq!(put(" ").send().await.unwrap().status(), 400);
+    let answer = put("no symbols from the vendor").send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let (_, list) = get(&server, "/build-ids?status=unknown").await;
+    assert_eq!(list, json!({"build_ids": []}));
+    let (_, one) = get(&server, "/build-ids?status=unknown&build_id=AB01").await;
+    let ignored = &one["build_ids"][0]["ignored"];
+    assert_eq!(ignored["reason"], "no symbols from the vendor", "{one}");
+    assert_eq!(ignored["who"], "ada");
+    let delete = || client.delete(&url).bearer_auth("s3cret").send();
+    assert_eq!(delete().await.unwrap().status(), 204);
+    assert_eq!(delete().await.unwrap().status(), 404);
+    let (_, list) = get(&server, "/build-ids?status=unknown").await;
+    assert_eq!(list["build_ids"].as_array().unwrap().len(), 1);
+}

@@ -14,8 +14,10 @@
 
 mod flood;
 mod http;
+mod live;
 mod replica;
 mod room;
+mod rules;
 #[path = "../server/server.rs"]
 #[expect(
     dead_code,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use unhex_build_id::IdKind;
 use utoipa::ToSchema;
 
+use crate::artifacts::ArtifactKind;
 use crate::symbolize::{Labels, ModuleStatus};
 
 /// A profile arrived whose frames are named elsewhere. Everything but `modules[].build_id` is
@@ -94,6 +95,8 @@ pub struct UnknownBuildId {
     pub status: ModuleStatus,
     /// Which artifact would mend it, in words.
     pub detail: String,
+    /// The kinds of artifact that would mend it, any of them; none when it may pass by itself.
+    pub mended_by: Vec<ArtifactKind>,
     /// Whether the alert is about it now.
     pub alerting: bool,
     /// When the first profile with it came.

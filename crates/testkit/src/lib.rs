@@ -10,6 +10,7 @@
     reason = "used by tests alone, where a panic is the report"
 )]
 
+pub mod alerting;
 pub mod fixture;
 pub mod hostile;
 pub mod http;

@@ -78,6 +78,19 @@ impl Server {
     /// # Panics
     /// If it does not become ready; the message has its log.
     pub fn start_in(home: Home, program: impl AsRef<Path>, arguments: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", home, program, arguments)
+    }
+
+    /// Starts `program serve` at an address, as a restart does that clients must not notice.
+    ///
+    /// # Panics
+    /// If it does not become ready; the message has its log.
+    pub fn start_at(
+        listen: &str,
+        home: Home,
+        program: impl AsRef<Path>,
+        arguments: &[&str],
+    ) -> Self {
         let log = File::options()
             .create(true)
             .append(true)
@@ -85,7 +98,7 @@ impl Server {
             .expect("a log file can be created");
         let mut command = Command::new(program.as_ref());
         command
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", listen])
             .args(arguments)
             .current_dir(home.path())
             .stdin(Stdio::null())

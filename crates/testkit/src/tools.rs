@@ -67,6 +67,14 @@ tools! {
     DEBUGINFOD_FIND = "debuginfod-find" in "debuginfod";
     /// Speaks HTTP.
     CURL = "curl" in "curl";
+    /// Scrapes metrics and evaluates alerts.
+    PROMETHEUS = "prometheus" in "prometheus";
+    /// Checks and tests rules and metrics.
+    PROMTOOL = "promtool" in "prometheus";
+    /// Sends alerts on.
+    ALERTMANAGER = "prometheus-alertmanager" in "prometheus-alertmanager";
+    /// Checks Alertmanager's configuration.
+    AMTOOL = "amtool" in "prometheus-alertmanager";
     /// Runs a program in a network namespace of its own.
     UNSHARE = "unshare" in "util-linux";
     /// Runs a program in the network namespace of another.

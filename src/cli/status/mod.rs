@@ -1,4 +1,6 @@
-//! `unhex status`: what the store knows of one build ID and why it is not better; without one, whether the server is well.
+//! `unhex status`: what the store knows of one build ID and why it is not better; which have no symbols; whether the server is well.
+
+mod missing;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use indicatif::HumanBytes;
 use unhex_api::artifacts::{ArtifactKind, BuildIdState, IndexState, StoredArtifact};
-use unhex_api::client::Client;
+use unhex_api::client::{Client, UnknownFilter};
 use unhex_build_id::BuildId;
 use unhex_symbols::elf::ElfSummary;
 
@@ -23,9 +25,13 @@ Examples:
       Which files there are of this build, who brought them, and what its symbols are good for.
   unhex status --json target/release/checkout
       The same by a file that has the build ID, as JSON.
+  unhex status --unknown --service checkout
+      Which build IDs of its profiles have no symbols, how much of it each is, since when.
+  unhex status 9a0f2c... --ignore 'the vendor ships no symbols'
+      No alert is about it any more; --stop-ignoring takes that back. Needs the write token.
 
-Exit status: 0 when the server is ready, or knows the build ID; 1 when not; 2 when it could not be
-asked.";
+Exit status: 0 when the server is ready, knows the build ID, or has no unknown ones; 1 when not; 2
+when it could not be asked.";
 
 /// Show what the store knows of a build ID, or whether the server is well.
 #[derive(Debug, clap::Args)]
@@ -35,6 +41,35 @@ pub(super) struct Args {
     #[arg(value_name = "ID")]
     build_id: Option<String>,
 
+    /// List the build IDs that profiles had and that have no symbols.
+    #[arg(long, conflicts_with = "build_id")]
+    unknown: bool,
+
+    /// Of those, only what this service sent.
+    #[arg(long, value_name = "NAME", requires = "unknown")]
+    service: Option<String>,
+
+    /// Only what this version of the service sent.
+    #[arg(long, value_name = "VERSION", requires = "unknown")]
+    service_version: Option<String>,
+
+    /// Only what was sent from this deployment.
+    #[arg(long, value_name = "NAME", requires = "unknown")]
+    deployment: Option<String>,
+
+    /// Let nobody be told of this build ID any more, and keep the reason.
+    #[arg(
+        long,
+        value_name = "REASON",
+        requires = "build_id",
+        conflicts_with = "stop_ignoring"
+    )]
+    ignore: Option<String>,
+
+    /// Take an --ignore back.
+    #[arg(long, requires = "build_id")]
+    stop_ignoring: bool,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -43,16 +78,41 @@ pub(super) struct Args {
     connection: ConnectionArgs,
 }
 
-/// Shows it; success means that the server is ready, or knows the build ID.
+/// For whom something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Shows it; success means that the server is ready, knows the build ID, or has no unknown ones.
 pub(super) fn run(args: Args) -> ExitCode {
     finish("status", status(args))
 }
 
 async fn status(args: Args) -> anyhow::Result<ExitCode> {
     let client = args.connection.client()?;
+    let form = if args.json { Form::Json } else { Form::Text };
     let is_well = match &args.build_id {
-        Some(text) => build_id_status(&client, &build_id(text)?, args.json).await?,
-        None => server_status(&client, args.json).await?,
+        Some(text) => {
+            let build_id = build_id(text)?;
+            match &args.ignore {
+                Some(reason) => missing::ignore(&client, &build_id, reason).await?,
+                None if args.stop_ignoring => missing::stop_ignoring(&client, &build_id).await?,
+                None => build_id_status(&client, &build_id, form).await?,
+            }
+        }
+        None if args.unknown => {
+            let filter = UnknownFilter {
+                service: args.service,
+                version: args.service_version,
+                deployment: args.deployment,
+            };
+            missing::list(&client, &filter, form).await?
+        }
+        None => server_status(&client, form).await?,
     };
     Ok(if is_well {
         ExitCode::SUCCESS
@@ -78,10 +138,10 @@ fn build_id(text: &str) -> anyhow::Result<BuildId> {
         .with_context(|| format!("{text} has no build ID; link it with: -Wl,--build-id=sha1"))
 }
 
-async fn server_status(client: &Client, json: bool) -> anyhow::Result<bool> {
+async fn server_status(client: &Client, form: Form) -> anyhow::Result<bool> {
     let health = client.health().await?;
     let mut out = io::stdout().lock();
-    if json {
+    if form == Form::Json {
         let document = serde_json::json!({
             "server": client.server(),
             "ready": health.is_ready,
@@ -103,29 +163,37 @@ async fn server_status(client: &Client, json: bool) -> anyhow::Result<bool> {
     Ok(health.is_ready)
 }
 
-async fn build_id_status(client: &Client, build_id: &BuildId, json: bool) -> anyhow::Result<bool> {
-    let state = client.build_id_state(&build_id.to_string()).await?;
+async fn build_id_status(client: &Client, build_id: &BuildId, form: Form) -> anyhow::Result<bool> {
+    let text = build_id.to_string();
+    let state = client.build_id_state(&text).await?;
+    let unknown = client.unknown_build_id(&text).await?;
     let mut out = io::stdout().lock();
-    match state {
-        None if json => {
-            let document = serde_json::json!({ "build_id": build_id.to_string(), "artifacts": [] });
-            writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-            Ok(false)
+    if form == Form::Json {
+        let mut document = match &state {
+            Some(state) => serde_json::to_value(state)?,
+            None => serde_json::json!({ "build_id": text, "artifacts": [] }),
+        };
+        if let (Some(unknown), Some(members)) = (&unknown, document.as_object_mut()) {
+            members.insert("unknown".to_owned(), serde_json::to_value(unknown)?);
         }
-        None => {
+        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+        return Ok(state.is_some());
+    }
+    match (&state, &unknown) {
+        (Some(state), _) => write_state(&mut out, state)?,
+        (None, Some(_)) => {}
+        (None, None) => {
             writeln!(out, "{build_id} is unknown to {}", client.server())?;
             writeln!(out, "Upload its debug file: unhex upload PATH")?;
-            Ok(false)
-        }
-        Some(state) => {
-            if json {
-                writeln!(out, "{}", serde_json::to_string_pretty(&state)?)?;
-            } else {
-                write_state(&mut out, &state)?;
-            }
-            Ok(true)
         }
     }
+    if let Some(unknown) = &unknown {
+        if state.is_some() {
+            writeln!(out, "\nProfiles have it, and it has no symbols:")?;
+        }
+        missing::write_one(&mut out, unknown)?;
+    }
+    Ok(state.is_some())
 }
 
 /// The state in lines and a table of its files.

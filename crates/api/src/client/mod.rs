@@ -6,6 +6,7 @@
 
 mod body;
 mod error;
+mod ledger;
 mod queries;
 mod retry;
 mod token;
@@ -14,6 +15,7 @@ mod uploads;
 
 pub use body::{BodyProgress, Encoding, FileBody, ProgressFn};
 pub use error::{ClientError, Problem};
+pub use ledger::UnknownFilter;
 pub use queries::Health;
 pub use retry::RetryPolicy;
 pub use token::{Token, TokenError};
