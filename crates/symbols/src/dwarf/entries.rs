@@ -40,7 +40,11 @@ impl<'a, E: Endianity> Units<'a, E> {
         let mut entry = Entry::default();
         let dwarf = self.sources.dwarf_of(unit);
         for specification in attributes {
-            let attribute = entries.read_attribute(*specification)?;
+            if !is_wanted(specification.name()) {
+                entries.skip_attributes(std::slice::from_ref(specification))?;
+                continue;
+            }
+            let attribute = entries.read_attribute_inline(*specification)?;
             let value = attribute.value();
             match attribute.name() {
                 dw::DW_AT_low_pc => entry.low = dwarf.attr_address(&unit.unit, value)?,
@@ -94,6 +98,21 @@ impl<'a, E: Endianity> Units<'a, E> {
         }
         Ok(())
     }
+}
+
+/// Most attributes (types, places of variables, flags) need not be decoded.
+fn is_wanted(name: gimli::DwAt) -> bool {
+    matches!(
+        name,
+        dw::DW_AT_low_pc
+            | dw::DW_AT_high_pc
+            | dw::DW_AT_ranges
+            | dw::DW_AT_entry_pc
+            | dw::DW_AT_abstract_origin
+            | dw::DW_AT_call_file
+            | dw::DW_AT_call_line
+            | dw::DW_AT_call_column
+    )
 }
 
 fn number<R: gimli::Reader>(value: &AttributeValue<R>) -> u32 {

@@ -144,6 +144,7 @@ pub(super) fn walk_unit<'a, E: Endianity>(
     let without_dwo = split.is_none() && skeleton.unit.dwo_name()?.is_some();
     let unit = split.unwrap_or(skeleton);
     found.clear_unit();
+    units.functions.forget_own_entries();
     units.read_functions(context, &unit, found)?;
     units.read_lines(context, &unit, &mut found.lines)?;
     found.flatten(context)?;

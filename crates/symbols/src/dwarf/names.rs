@@ -26,8 +26,17 @@ const NAME_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Functions<'a> {
     keys: Vec<FunctionKey<'a>>,
     known: FxHashMap<FunctionKey<'a>, u32>,
-    /// By place of the entry.
+    /// By place of the entry, those of the unit that is being read.
     by_entry: FxHashMap<Place, Named<'a>>,
+    /// By place of the entry, those of other units.
+    by_foreign_entry: FxHashMap<Place, Named<'a>>,
+}
+
+/// Whether an entry is in the unit that is being read.
+#[derive(Clone, Copy)]
+enum Whose {
+    Own,
+    Foreign,
 }
 
 /// What an entry says of its function.
@@ -78,6 +87,18 @@ impl<'a> Functions<'a> {
         Ok(index)
     }
 
+    /// Forgets the entries of a unit that was read: they are not met again but from other units.
+    pub(super) fn forget_own_entries(&mut self) {
+        self.by_entry.clear();
+    }
+
+    fn entries(&mut self, whose: Whose) -> &mut FxHashMap<Place, Named<'a>> {
+        match whose {
+            Whose::Own => &mut self.by_entry,
+            Whose::Foreign => &mut self.by_foreign_entry,
+        }
+    }
+
     pub(super) fn into_keys(self) -> Vec<FunctionKey<'a>> {
         self.keys
     }
@@ -91,7 +112,12 @@ impl<'a, E: Endianity> Units<'a, E> {
         current: &Rc<OpenUnit<'a, E>>,
         entry: Place,
     ) -> Result<Named<'a>, UnitError> {
-        if let Some(named) = self.functions.by_entry.get(&entry) {
+        let whose = match current.entry_at(entry) {
+            Some(_) => Whose::Own,
+            None => Whose::Foreign,
+        };
+        let known = self.functions.entries(whose).get(&entry);
+        if let Some(named) = known {
             return Ok(*named);
         }
         let mut named = Named {
@@ -113,7 +139,7 @@ impl<'a, E: Endianity> Units<'a, E> {
                 break;
             }
         }
-        self.functions.by_entry.insert(entry, named);
+        self.functions.entries(whose).insert(entry, named);
         Ok(named)
     }
 
