@@ -116,7 +116,8 @@ pub struct LogConfig {
 pub struct ServeArgs {
     /// A file with settings; without this flag `unhex.toml` in the current folder, if there is one.
     ///
-    /// Keys are the flags' names with `_` for `-`, limits under `[limits]`. A flag wins over its
+    /// Keys are the flags' names with `_` for `-`, limits under `[limits]`, those of missing symbols
+    /// under `[signal]`. A flag wins over its
     /// `UNHEX_*` variable, a variable over the file, the file over the default.
     #[arg(long, env = "UNHEX_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -96,6 +96,7 @@ pub struct SignalSettings {
         value_name = "GLOB",
         value_delimiter = ','
     )]
+    #[serde(rename = "ignore_module")]
     pub ignore_modules: Option<Vec<String>>,
     /// How often the ledger of build IDs without symbols is written and read [default: 10 s].
     #[arg(
@@ -150,6 +151,20 @@ impl SignalSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_has_the_names_of_the_flags() {
+        let text = "unknown_grace = '5m'\nunknown_min_share = '2%'\nignore_module = ['a*']";
+        let set: SignalSettings = toml::from_str(text).unwrap();
+        let config = set.over(SignalSettings::default()).resolve();
+        let expected = SignalConfig {
+            grace: Duration::from_mins(5),
+            share_min: Share(0.02),
+            ignore_modules: vec!["a*".to_owned()],
+            ..SignalConfig::default()
+        };
+        assert_eq!(config, expected);
+    }
 
     #[test]
     fn a_share_has_a_percent_sign() {

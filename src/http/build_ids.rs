@@ -172,7 +172,9 @@ pub(super) async fn get_build_ids(
     let wrong = |error: &dyn std::fmt::Display| ApiError::bad_request(error.to_string());
     let Query(page) = Query::<Page>::try_from_uri(&uri).map_err(|error| wrong(&error))?;
     if let Some(Listed::Unknown) = page.status {
-        let found = unknown::list(&app, page)?;
+        // A full ledger takes a while to look through.
+        let listing = tokio::task::spawn_blocking(move || unknown::list(&app, page));
+        let found = listing.await.map_err(ApiError::internal)??;
         return Ok(Json(BuildIdPage::Unknown(found)));
     }
     page.check_stored()?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -119,7 +120,10 @@ fn probe_store(data: &Path) -> io::Result<u64> {
 )]
 pub(super) async fn get_metrics(State(app): State<App>) -> Result<Response, ApiError> {
     app.metrics.ledger_holds(app.signal.ledger_len());
-    let profiles = app.signal.profile_counts();
+    let signal = Arc::clone(&app.signal);
+    // A full ledger takes a while to look through.
+    let counting = tokio::task::spawn_blocking(move || signal.profile_counts());
+    let profiles = counting.await.map_err(ApiError::internal)?;
     let text = app.metrics.render(&profiles).map_err(ApiError::internal)?;
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((StatusCode::OK, content_type, text).into_response())

@@ -1,6 +1,10 @@
 //! `POST /symbolize` and `POST /observe` as profiles that arrive, and what `/metrics` says of them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use unhex_testkit::fixture::Program;
 
 use crate::server::TestServer;
 
@@ -254,4 +258,54 @@ async fn ignoring_a_build_id_needs_the_token_and_a_reason() {
     assert_eq!(delete().await.unwrap().status(), 404);
     let (_, list) = get(&server, "/build-ids?status=unknown").await;
     assert_eq!(list["build_ids"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_to_one_replica_empties_the_list_of_another() {
+    let intervals = |config: &mut unhex::config::Config| {
+        config.signal.write_every = Duration::from_millis(100);
+        config.signal.check_every = Duration::from_millis(100);
+    };
+    let one = TestServer::start_with(intervals).await;
+    let folder = one.data().to_owned();
+    let other = TestServer::start_in(TempDir::new().unwrap(), |config| {
+        intervals(config);
+        config.data = folder;
+    })
+    .await;
+    let program = Program::c("int main(void) { return 7; }")
+        .flags(&["-g"])
+        .build();
+    let build_id = program.build_id();
+    arrive(&one, "checkout", &build_id).await;
+    let is_listed = async |server: &TestServer| {
+        let (_, list) = get(server, "/build-ids?status=unknown").await;
+        list.to_string().contains(&build_id)
+    };
+    until("the other replica to know", async || {
+        is_listed(&other).await
+    })
+    .await;
+    let url = other.url(&format!("/buildid/{build_id}/debuginfo"));
+    let upload = reqwest::Client::new()
+        .put(url)
+        .body(std::fs::read(program.path()).unwrap());
+    assert!(upload.send().await.unwrap().status().is_success());
+    until("the first replica to have seen it", async || {
+        !is_listed(&one).await
+    })
+    .await;
+    until("the second replica too", async || !is_listed(&other).await).await;
+}
+
+/// Asks again and again until the answer is yes.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let end = tokio::time::Instant::now() + Duration::from_mins(1);
+    while !is_so().await {
+        assert!(
+            tokio::time::Instant::now() < end,
+            "waited in vain for {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

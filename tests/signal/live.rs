@@ -148,6 +148,10 @@ fn a_release_without_symbols_fires_an_alert_that_an_upload_resolves() {
     // A restart changes nothing, kill -9 neither once the ledger is written: at the same address the
     // gauge is the same from the first scrape, and no webhook says that anything ended.
     let listen = server.url("").replace("http://", "");
+    let segments = server.home().data().join("signal/ledger");
+    run::poll("the ledger to be written", DEADLINE, || {
+        std::fs::read_dir(&segments).ok()?.next().map(drop)
+    });
     let home = server.kill();
     let server = Server::start_at(&listen, home, PROGRAM, SERVE);
     assert_eq!(gauge(&server).as_deref(), Some("1"));
