@@ -108,6 +108,11 @@ pub fn canonical_source_path(path: &str) -> Option<String> {
 pub(super) fn check_bundle(file: File, limits: &SourceLimits) -> Result<u64, SourcesError> {
     check_count(&file, limits)?;
     let mut bundle = Bundle::open(file)?;
+    // The reader keeps the last of them; whether it is what the uploader meant, nobody knows.
+    if bundle.archive.has_duplicate_names() {
+        let detail = "two members have the same key".to_owned();
+        return Err(SourcesError::NotZip(detail));
+    }
     let mut bytes_left = limits.bytes_max;
     for at in 0..bundle.archive.len() {
         let member = bundle.archive.by_index(at).map_err(not_zip)?;
@@ -140,10 +145,6 @@ pub(super) fn check_bundle(file: File, limits: &SourceLimits) -> Result<u64, Sou
                 max: limits.bytes_max,
             })?;
     }
-    if bundle.members.len() < bundle.archive.len() {
-        let detail = "two members have the same key".to_owned();
-        return Err(SourcesError::NotZip(detail));
-    }
     match bundle.members.len() {
         0 => Err(SourcesError::Empty),
         files => Ok(files.try_into().unwrap_or(u64::MAX)),
@@ -153,6 +154,8 @@ pub(super) fn check_bundle(file: File, limits: &SourceLimits) -> Result<u64, Sou
 fn check_key(key: &str, is_utf8: bool) -> Result<(), SourcesError> {
     let problem = if !is_utf8 {
         "not UTF-8"
+    } else if key.is_empty() {
+        "empty"
     } else if key.ends_with('/') {
         "a folder"
     } else if key.starts_with('/') {
@@ -390,6 +393,28 @@ mod tests {
             );
         }
         assert!(refused(&[]).contains("no files"));
+    }
+
+    #[test]
+    fn two_members_with_the_same_key_and_an_empty_key_are_refused() {
+        let renamed = |from: &[u8], to: &[u8]| {
+            let file = bundle(&[("first.c", b"1"), ("other.c", b"2")]);
+            let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            for at in 0..bytes.len() - from.len() {
+                if bytes[at..].starts_with(from) {
+                    bytes[at..at + to.len()].copy_from_slice(to);
+                }
+            }
+            let copy = tempfile::tempfile().unwrap();
+            (&copy).write_all(&bytes).unwrap();
+            check_bundle(copy, &LIMITS)
+        };
+        assert_eq!(renamed(b"other.c", b"third.c").unwrap(), 2);
+        let refused = renamed(b"other.c", b"first.c").unwrap_err().to_string();
+        assert!(refused.contains("the same key"), "{refused}");
+        let refused = check_bundle(bundle(&[("", b"x")]), &LIMITS).unwrap_err();
+        assert!(refused.to_string().contains("is empty"), "{refused}");
     }
 
     #[test]
