@@ -46,6 +46,7 @@ pub use receive::{ContentEncoding, Received, Receiver};
 pub use sources::{SourceLimits, SourcesError, canonical_source_path};
 pub use sweep::Swept;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -255,6 +256,11 @@ impl Artifacts {
         provenance: Provenance,
     ) -> Result<Deletion, LocateError> {
         self.inner.delete(id, provenance).await
+    }
+
+    /// Where files lie on their way into the store: what can be written there can be stored.
+    pub fn staging_folder(&self) -> &Path {
+        self.inner.store.staging().folder()
     }
 
     /// Begins to receive an upload.

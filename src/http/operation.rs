@@ -72,8 +72,9 @@ pub(super) async fn get_readyz(State(app): State<App>) -> Result<Json<Readiness>
     if app.background.stopping.is_cancelled() {
         return Err(unready("the server is stopping"));
     }
-    let data = app.config.data.clone();
-    let probe = tokio::task::spawn_blocking(move || probe_store(&data));
+    // A folder that took the place of the store could be written, too; its staging folder is only one.
+    let staging = app.artifacts.staging_folder().to_owned();
+    let probe = tokio::task::spawn_blocking(move || probe_store(&staging));
     let free_disk_bytes = match tokio::time::timeout(STORE_SECONDS_MAX, probe).await {
         Ok(Ok(Ok(free))) => free,
         Ok(Ok(Err(source))) => {
@@ -98,14 +99,14 @@ pub(super) async fn get_readyz(State(app): State<App>) -> Result<Json<Readiness>
     }))
 }
 
-/// Writes and reads a file in the data folder, and says how much room its disk has.
-fn probe_store(data: &Path) -> io::Result<u64> {
-    let mut file = tempfile::NamedTempFile::new_in(data)?;
+/// Writes and reads a file in the staging folder, and says how much room its disk has.
+fn probe_store(staging: &Path) -> io::Result<u64> {
+    let mut file = tempfile::NamedTempFile::new_in(staging)?;
     file.write_all(b"ready")?;
     if fs::read(file.path())? != b"ready" {
         return Err(io::Error::other("other bytes were read than written"));
     }
-    let disk = rustix::fs::statvfs(data)?;
+    let disk = rustix::fs::statvfs(staging)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 

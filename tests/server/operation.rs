@@ -109,6 +109,35 @@ async fn the_question_for_readiness_leaves_nothing_behind() {
     assert_eq!(names(), before);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_data_folder_is_gone_knows_nothing_and_is_not_ready() {
+    let server = TestServer::start_with(|config| config.limits.free_disk_bytes_min = 0).await;
+    let away = server.data().with_extension("away");
+    std::fs::rename(server.data(), &away).unwrap();
+    for folder in ["gone", "empty"] {
+        for path in [
+            "/buildid/ab01/debuginfo",
+            "/buildid/ab01/section/.text",
+            "/buildid/ab01/source/a.c",
+            "/build-ids/ab01",
+            "/build-ids",
+            "/metadata?key=file&value=/a",
+            "/readyz",
+        ] {
+            let answer = server.get_raw(path).await;
+            assert_eq!(answer.status, 503, "{folder} {path}: {}", answer.text());
+        }
+        if folder == "gone" {
+            std::fs::create_dir(server.data()).unwrap();
+        }
+    }
+    std::fs::remove_dir(server.data()).unwrap();
+    std::fs::rename(&away, server.data()).unwrap();
+    let answer = server.get_raw("/buildid/ab01/debuginfo").await;
+    assert_eq!(answer.status, 404);
+    assert_eq!(server.get_raw("/readyz").await.status, 200);
+}
+
 /// Methods and filled paths of all that openapi.yaml describes.
 pub async fn described(server: &TestServer) -> Vec<(String, String)> {
     let text = server.get_raw("/openapi.yaml").await;

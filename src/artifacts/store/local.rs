@@ -1,7 +1,10 @@
 //! Objects as files below one folder: temporary file, fsync, link, fsync of the folder.
 //!
 //! `link` fails when the name exists and shows the whole file or none, also after a crash.
+//! What is not found is absent only as long as the folder is the one that was opened: a disk that
+//! was unmounted or a folder that was moved away is an error.
 
+use std::fmt;
 use std::fs::{self, File, FileTimes};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,8 +21,29 @@ use super::{
 /// An object store in a folder of this machine.
 #[derive(Debug)]
 pub struct LocalStore {
-    root: PathBuf,
+    place: Place,
     staging: Staging,
+}
+
+/// Where the objects lie, and how to tell that they still do.
+#[derive(Clone, Debug)]
+struct Place {
+    root: PathBuf,
+    /// The staging folder of this process. Nobody else has one of that name or removes it while it
+    /// is locked, so that `root` is the opened store as long as it is there.
+    landmark: PathBuf,
+}
+
+impl Place {
+    /// Makes sure that what was not found does not exist.
+    fn confirm_absence(&self, key: &dyn fmt::Display) -> Result<(), StoreError> {
+        fs::metadata(&self.landmark).map(drop).map_err(|error| {
+            let landmark = self.landmark.display();
+            let gone =
+                format!("the folder of the store is gone or another one: {landmark}: {error}");
+            StoreError::from_io("looking for", key, io::Error::other(gone))
+        })
+    }
 }
 
 impl LocalStore {
@@ -32,47 +56,49 @@ impl LocalStore {
         fs::create_dir_all(root).map_err(failed)?;
         let root = root.canonicalize().map_err(failed)?;
         let staging = Staging::open(&root.join("staging")).map_err(failed)?;
-        Ok(Self { root, staging })
+        let landmark = staging.folder().to_owned();
+        let place = Place { root, landmark };
+        Ok(Self { place, staging })
     }
 }
 
 impl ObjectStore for LocalStore {
     fn put(&self, key: ObjectKey, bytes: Bytes) -> StoreFuture<'_, ()> {
-        let root = self.root.clone();
+        let place = self.place.clone();
         let folder = self.staging.folder().to_owned();
         blocking(move || {
             let failed = |error| StoreError::from_io("writing", &key, error);
             let mut file = StagedFile::new_in(folder).map_err(failed)?;
             file.write_all(&bytes).map_err(failed)?;
-            publish(&root, &key, &file)
+            publish(&place.root, &key, &file)
         })
         .boxed()
     }
 
     fn put_file(&self, key: ObjectKey, staged: StagedFile) -> StoreFuture<'_, BlobForm> {
-        let root = self.root.clone();
-        blocking(move || publish(&root, &key, &staged).map(|()| BlobForm::Identity)).boxed()
+        let place = self.place.clone();
+        blocking(move || publish(&place.root, &key, &staged).map(|()| BlobForm::Identity)).boxed()
     }
 
     fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>> {
-        let root = self.root.clone();
-        blocking(move || read(&root, &key, limit)).boxed()
+        let place = self.place.clone();
+        blocking(move || read(&place, &key, limit)).boxed()
     }
 
     fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>> {
-        let root = self.root.clone();
+        let place = self.place.clone();
         blocking(move || {
             let BlobForm::Identity = form;
-            open(&root, &key)
+            open(&place, &key)
         })
         .boxed()
     }
 
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>> {
-        let root = self.root.clone();
+        let place = self.place.clone();
         blocking(move || {
             let mut page = Page {
-                root: &root,
+                place: &place,
                 query: &query,
                 entries: Vec::new(),
             };
@@ -85,11 +111,11 @@ impl ObjectStore for LocalStore {
     }
 
     fn list_folders(&self, query: ListQuery) -> StoreFuture<'_, Vec<String>> {
-        let root = self.root.clone();
+        let place = self.place.clone();
         blocking(move || {
             let prefix = query.prefix.trim_end_matches('/');
             let after = query.after.as_deref().unwrap_or_default();
-            let folders = names_in(&root, prefix)?
+            let folders = names_in(&place, prefix)?
                 .into_iter()
                 .filter_map(|name| name.strip_suffix('/').map(str::to_owned))
                 .filter(|name| format!("{prefix}/{name}/").as_str() > after);
@@ -99,8 +125,8 @@ impl ObjectStore for LocalStore {
     }
 
     fn delete(&self, key: ObjectKey) -> StoreFuture<'_, ()> {
-        let root = self.root.clone();
-        blocking(move || match fs::remove_file(key.path_below(&root)) {
+        let place = self.place.clone();
+        blocking(move || match fs::remove_file(key.path_below(&place.root)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(StoreError::from_io("removing", &key, error))
             }
@@ -163,11 +189,11 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn open(root: &Path, key: &ObjectKey) -> Result<Option<LocalFile>, StoreError> {
+fn open(place: &Place, key: &ObjectKey) -> Result<Option<LocalFile>, StoreError> {
     let failed = |error| StoreError::from_io("opening", key, error);
-    let path = key.path_below(root);
+    let path = key.path_below(&place.root);
     let file = match File::open(&path) {
-        Err(error) if is_absence(&error) => return Ok(None),
+        Err(error) if is_absence(&error) => return place.confirm_absence(key).map(|()| None),
         opened => opened.map_err(failed)?,
     };
     let size_bytes = file.metadata().map_err(failed)?.len();
@@ -178,12 +204,12 @@ fn open(root: &Path, key: &ObjectKey) -> Result<Option<LocalFile>, StoreError> {
     }))
 }
 
-fn read(root: &Path, key: &ObjectKey, limit: GetLimit) -> Result<Option<Bytes>, StoreError> {
+fn read(place: &Place, key: &ObjectKey, limit: GetLimit) -> Result<Option<Bytes>, StoreError> {
     let Some(LocalFile {
         mut file,
         size_bytes,
         ..
-    }) = open(root, key)?
+    }) = open(place, key)?
     else {
         return Ok(None);
     };
@@ -208,10 +234,12 @@ fn is_absence(error: &io::Error) -> bool {
 }
 
 /// The names in a folder in the byte order of keys: that of a folder has its `/`.
-fn names_in(root: &Path, folder: &str) -> Result<Vec<String>, StoreError> {
+fn names_in(place: &Place, folder: &str) -> Result<Vec<String>, StoreError> {
     let failed = |error| StoreError::from_io("listing", &folder, error);
-    let entries = match fs::read_dir(root.join(folder)) {
-        Err(error) if is_absence(&error) => return Ok(Vec::new()),
+    let entries = match fs::read_dir(place.root.join(folder)) {
+        Err(error) if is_absence(&error) => {
+            return place.confirm_absence(&folder).map(|()| Vec::new());
+        }
         opened => opened.map_err(failed)?,
     };
     let mut names = Vec::new();
@@ -231,14 +259,14 @@ fn names_in(root: &Path, folder: &str) -> Result<Vec<String>, StoreError> {
 
 /// One page of a walk through the folders.
 struct Page<'a> {
-    root: &'a Path,
+    place: &'a Place,
     query: &'a ListQuery,
     entries: Vec<ObjectEntry>,
 }
 
 impl Page<'_> {
     fn walk(&mut self, folder: &str) -> Result<(), StoreError> {
-        for name in names_in(self.root, folder)? {
+        for name in names_in(self.place, folder)? {
             if self.entries.len() >= self.query.entries_max {
                 break;
             }
@@ -272,8 +300,8 @@ impl Page<'_> {
             return Ok(());
         };
         let failed = |error| StoreError::from_io("listing", &key, error);
-        let metadata = match fs::metadata(key.path_below(self.root)) {
-            Err(error) if is_absence(&error) => return Ok(()),
+        let metadata = match fs::metadata(key.path_below(&self.place.root)) {
+            Err(error) if is_absence(&error) => return self.place.confirm_absence(&key),
             found => found.map_err(failed)?,
         };
         let modified = metadata.modified().map_err(failed)?;
@@ -374,5 +402,30 @@ mod tests {
                 .unwrap(),
             ["abcd"]
         );
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_gone_or_another_one_is_an_error_and_never_absence() {
+        let (root, store) = store_with(&["a/b"]).await;
+        let away = root.path().with_extension("away");
+        let limit = GetLimit { bytes_max: 10 };
+        fs::rename(root.path(), &away).unwrap();
+        for state in ["gone", "empty"] {
+            for absent in ["a/b", "a/c"] {
+                store.get(key(absent), limit).await.unwrap_err();
+                let opened = store.open(key(absent), BlobForm::Identity).await;
+                let error = opened.unwrap_err().to_string();
+                assert!(error.contains("gone or another"), "{state}: {error}");
+            }
+            store.list(query("a/", None, 9)).await.unwrap_err();
+            store.list_folders(query("a/", None, 9)).await.unwrap_err();
+            if state == "gone" {
+                fs::create_dir(root.path()).unwrap();
+            }
+        }
+        fs::remove_dir(root.path()).unwrap();
+        fs::rename(&away, root.path()).unwrap();
+        assert_eq!(store.get(key("a/b"), limit).await.unwrap().unwrap(), "a/b");
+        assert_eq!(store.get(key("a/c"), limit).await.unwrap(), None);
     }
 }
