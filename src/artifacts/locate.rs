@@ -15,7 +15,7 @@ use super::record::{ArtifactRecord, Provenance, RecordBody, TombstoneRecord};
 use super::sources::{Bundle, canonical_source_path};
 use super::state::{State, Stored};
 use super::store::{ListQuery, StoreError};
-use super::{Deletion, Inner};
+use super::{DeleteError, Deletion, Inner};
 
 /// Build IDs that one identity leads to and that are looked at.
 const ALIASES_MAX: usize = 64;
@@ -229,7 +229,7 @@ impl Inner {
         &self,
         id: &BuildId,
         mut provenance: Provenance,
-    ) -> Result<Deletion, LocateError> {
+    ) -> Result<Deletion, DeleteError> {
         let state = self.catalog.state_now(id).await?;
         let deleted = state.living();
         if deleted.is_empty() {

@@ -254,7 +254,7 @@ impl Artifacts {
         &self,
         id: &BuildId,
         provenance: Provenance,
-    ) -> Result<Deletion, LocateError> {
+    ) -> Result<Deletion, DeleteError> {
         self.inner.delete(id, provenance).await
     }
 
@@ -322,6 +322,18 @@ impl Artifacts {
             .tasks
             .spawn(async move { inner.sweep_hourly().await });
     }
+}
+
+/// Why nothing was deleted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeleteError {
+    /// It is not known now what there is.
+    #[error(transparent)]
+    Locate(#[from] LocateError),
+    /// The deletion could not be recorded.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
 }
 
 /// What a deletion found.

@@ -8,11 +8,12 @@ use unhex_api::artifacts::{BuildIdList, BuildIdState};
 use unhex_api::observe::UnknownBuildIdList;
 use unhex_build_id::BuildId;
 
-use super::error::{ApiError, Problem};
+use super::error::{ApiError, ApiErrorKind, Problem};
 use super::uploads::{Client, provenance, resolve};
 use super::{build_path, unknown, wire};
 use crate::app::App;
-use crate::artifacts::Deletion;
+use crate::artifacts::store::StoreError;
+use crate::artifacts::{DeleteError, Deletion, PublishError};
 
 /// Build IDs in a page that does not say how many.
 const PAGE_ENTRIES: usize = 100;
@@ -123,6 +124,8 @@ pub(super) async fn get_build_id(
         (status = 204, description = "It is deleted"),
         (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "Nothing was there", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not possible now; try again", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "The disk is full, and a deletion has to be recorded", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn delete_build_id(
@@ -202,4 +205,22 @@ pub(super) async fn get_build_ids(
 
 fn nothing_known(id: &BuildId) -> ApiError {
     ApiError::not_found(format!("nothing is stored of the build ID {id}"))
+}
+
+impl From<DeleteError> for ApiError {
+    fn from(error: DeleteError) -> Self {
+        let failed = |kind, detail: &str| Self::new(kind, detail);
+        let answer = match error {
+            DeleteError::Locate(error) => return error.into(),
+            DeleteError::Publish(PublishError::Store(StoreError::Full { .. })) => failed(
+                ApiErrorKind::StorageFull,
+                "no room left to record the deletion; nothing is deleted",
+            ),
+            DeleteError::Publish(_) => failed(
+                ApiErrorKind::Unavailable,
+                "the object store cannot be written now; ask for the deletion again later",
+            ),
+        };
+        answer.with_source(error)
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use unhex::artifacts::record::Provenance;
 use unhex::artifacts::store::StoreError;
-use unhex::artifacts::{ArtifactKind, IngestError, LocateError, PublishError};
+use unhex::artifacts::{ArtifactKind, DeleteError, IngestError, LocateError, PublishError};
 use unhex_build_id::BuildId;
 
 use crate::artifacts_store::{Operation, Room, download, upload};
@@ -49,6 +49,37 @@ async fn a_full_disk_fails_the_upload_leaves_nothing_and_the_next_one_succeeds()
         .await
         .unwrap();
     assert!(stored.changed);
+    assert_eq!(
+        download(&room.artifacts, &id, DEBUGINFO).await,
+        Some(program)
+    );
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_a_deletion_with_its_reason_and_deletes_nothing() {
+    let room = Room::new();
+    let (program, id) = (program().bytes(), program().build_id());
+    upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    let build_id: BuildId = id.parse().unwrap();
+    room.store.fail(ErrorKind::StorageFull, |operation, _| {
+        operation == Operation::Put
+    });
+    let failed = room
+        .artifacts
+        .delete(&build_id, Provenance::default())
+        .await;
+    assert!(
+        matches!(
+            failed,
+            Err(DeleteError::Publish(PublishError::Store(
+                StoreError::Full { .. }
+            )))
+        ),
+        "{failed:?}"
+    );
+    room.store.mend();
     assert_eq!(
         download(&room.artifacts, &id, DEBUGINFO).await,
         Some(program)
