@@ -56,9 +56,11 @@ pub struct ConvertSources<'data> {
 /// the model.
 ///
 /// # Errors
-/// If no file is given or one is no ELF file or damaged as a whole, if the format is not
+/// If no file is given, if the debug file or the executable is no ELF file or damaged as a whole, if
+/// the format is not
 /// supported, if a limit is exceeded, or if [`ConvertLimits::should_stop`] says so. A damaged unit
-/// is no error: it is counted in the header, and its functions come from the symbol table.
+/// is no error: it is counted in the header, and its functions come from the symbol table. A damaged
+/// supplementary file or package counts as one unit, and is as good as none.
 pub fn convert(
     sources: ConvertSources<'_>,
     limits: &ConvertLimits<'_>,
@@ -134,11 +136,10 @@ impl Read<'_, '_> {
     ) -> Result<(Draft, Vec<Function>), ConvertError> {
         let sections = DwarfSections::load(file, self.limits, self.budget)?;
         let needed = Supplement::of(file).map(|s| s.build_id);
-        let supplement = supplement(self.sources, needed.as_ref(), self.limits, self.budget)?;
-        let package = self.sources.dwp.map(ElfFile::parse).transpose()?;
-        let package = package
-            .map(|p| DwarfSections::load_package(&p, self.limits))
-            .transpose()?;
+        let mut damaged = 0_u32;
+        let loaded = supplement(self.sources, needed.as_ref(), self.limits, self.budget);
+        let supplement = usable(loaded, &mut damaged)?;
+        let package = usable(package(self.sources, self.limits), &mut damaged)?;
         let context = dwarf::Context {
             sections: &sections,
             supplement: supplement.as_ref(),
@@ -152,7 +153,7 @@ impl Read<'_, '_> {
             Endianness::Big => dwarf::walk(&context, gimli::BigEndian)?,
         };
         header.units = walked.counts.units;
-        header.units_failed = walked.counts.units_failed;
+        header.units_failed = walked.counts.units_failed.saturating_add(damaged);
         header.units_without_dwo = walked.counts.units_without_dwo;
         header.needs_supplement = match supplement {
             Some(_) => None,
@@ -161,6 +162,34 @@ impl Read<'_, '_> {
         let functions = names::functions(&walked.functions, self.budget)?;
         Ok((walked.draft, functions))
     }
+}
+
+/// What a file beside the debug file gives: a damaged one is as good as none, and counted, since
+/// whoever uploads it must not take away what the debug file says. Only a deadline ends it all.
+fn usable<T>(
+    loaded: Result<Option<T>, ConvertError>,
+    damaged: &mut u32,
+) -> Result<Option<T>, ConvertError> {
+    match loaded {
+        Err(stopped @ ConvertError::Stopped { .. }) => Err(stopped),
+        Err(_unusable) => {
+            *damaged = damaged.saturating_add(1);
+            Ok(None)
+        }
+        loaded => loaded,
+    }
+}
+
+/// The sections of the package of split units, if it is at hand.
+fn package<'data>(
+    sources: &ConvertSources<'data>,
+    limits: &ConvertLimits<'_>,
+) -> Result<Option<DwarfSections<'data>>, ConvertError> {
+    let Some(bytes) = sources.dwp else {
+        return Ok(None);
+    };
+    let file = ElfFile::parse(bytes)?;
+    DwarfSections::load_package(&file, limits).map(Some)
 }
 
 /// The sections of the supplementary file, if it is at hand and the one that is needed.

@@ -29,7 +29,7 @@ pub(super) struct Units<'a, E: Endianity> {
     kept: FxHashMap<(Source, usize), Rc<OpenUnit<'a, E>>>,
     pub(super) functions: Functions<'a>,
     pub(super) files: Files,
-    /// 1 when the headers end before the section does.
+    /// 1 when the headers end before the section does, and 1 when the package is damaged.
     pub(super) unreadable: u32,
 }
 
@@ -71,23 +71,24 @@ impl<'a, E: Endianity> Units<'a, E> {
             supplement_headers = read_headers(&supplement, context.budget)?.0;
             main.set_sup(supplement);
         }
-        // A damaged package is as good as none: its units are counted as being without.
-        let package = context.package.and_then(|sections| {
+        // A damaged package is as good as none, and counted; its units count as being without, too.
+        let package = context.package.map(|sections| {
             let section =
                 |id: SectionId| Ok::<_, gimli::Error>(EndianSlice::new(sections.get(id), endian));
             DwarfPackage::load(section, EndianSlice::new(&[], endian)).ok()
         });
+        let damaged_package = u32::from(matches!(package, Some(None)));
         Ok(Self {
             sources: Sources {
                 main,
                 headers,
                 supplement_headers,
-                package,
+                package: package.flatten(),
             },
             kept: FxHashMap::default(),
             functions: Functions::default(),
             files: Files::default(),
-            unreadable,
+            unreadable: unreadable.saturating_add(damaged_package),
         })
     }
 

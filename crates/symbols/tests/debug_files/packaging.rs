@@ -270,6 +270,14 @@ fn what_dwz_moved_is_found_again() {
             Some(id.as_bytes())
         );
         assert_eq!(alone.header.units_failed, 0);
+        let cut = ConvertSources {
+            supplement: Some(&shared[..shared.len() - 1]),
+            ..sources
+        };
+        let cut = convert(cut, &ConvertLimits::default()).unwrap();
+        assert_eq!(cut.header.needs_supplement.as_deref(), Some(id.as_bytes()));
+        assert_eq!(cut.header.units_failed, 1, "as good as none, and counted");
+        assert_same(&by_function(&cut), &by_function(&alone), flags);
         let wrong = ConvertSources {
             supplement: Some(&small),
             ..sources
@@ -328,6 +336,27 @@ fn split_units_are_found_in_their_package() {
             .find(|node| node.function as usize == main)
             .unwrap();
         assert!(frames(&without, main.entry)[0].line > 0);
+        assert_damaged_packages_are_as_good_as_none(&small, &package, &by_function(&without));
+    }
+}
+
+/// No byte in front of a package can take away what the debug file says.
+fn assert_damaged_packages_are_as_good_as_none(
+    small: &[u8],
+    package: &[u8],
+    without: &[ByFunction],
+) {
+    let cut = &package[..package.len() / 2];
+    for damaged in [b"no ELF file".as_slice(), cut] {
+        let sources = ConvertSources {
+            debuginfo: Some(small),
+            dwp: Some(damaged),
+            ..ConvertSources::default()
+        };
+        let model = convert(sources, &ConvertLimits::default()).unwrap();
+        let header = &model.header;
+        assert_eq!((header.units_without_dwo, header.units_failed), (1, 1));
+        assert_same(&by_function(&model), without, "damaged package");
     }
 }
 
