@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
 use unhex_symbols::CONVERTER_VERSION;
 use unhex_symbols::convert::{ConvertError, ConvertLimits, ConvertSources, convert};
@@ -125,7 +125,17 @@ fn convert_files(arguments: &ConvertChildArgs) -> Result<Converted, ChildReport>
         dwp: dwp.as_deref(),
         source_sha256: &source_sha256,
     };
-    let model = convert(sources, &ConvertLimits::default()).map_err(|error| of_convert(&error))?;
+    let mapped = [&debuginfo, &executable, &supplement, &dwp];
+    let release = |bytes: &[u8]| {
+        for map in mapped.into_iter().flatten() {
+            release_pages(map, bytes);
+        }
+    };
+    let limits = ConvertLimits {
+        release: Some(&release),
+        ..ConvertLimits::default()
+    };
+    let model = convert(sources, &limits).map_err(|error| of_convert(&error))?;
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -167,6 +177,25 @@ fn map_source(source: &SourceArg) -> io::Result<Mmap> {
     unsafe {
         Mmap::map(&file)
     }
+}
+
+/// Lets go of the pages of `bytes`, if they lie in `map`: they would count as resident.
+fn release_pages(map: &Mmap, bytes: &[u8]) {
+    let start = bytes.as_ptr().addr().checked_sub(map.as_ptr().addr());
+    let end = start.and_then(|start| start.checked_add(bytes.len()));
+    let (Some(start), Some(_)) = (start, end.filter(|end| *end <= map.len())) else {
+        return;
+    };
+    #[expect(
+        unsafe_code,
+        reason = "the pages of a mapping can be dropped in no other way"
+    )]
+    // SAFETY: the mapping is private, read-only and of a file that does not change, so a dropped
+    // page is read again with the same bytes when it is needed.
+    let dropped =
+        unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, bytes.len()) };
+    // Pages that stay cost memory and nothing else.
+    let _ = dropped;
 }
 
 fn of_convert(error: &ConvertError) -> ChildReport {

@@ -142,7 +142,18 @@ fn run_engine(engine: &str, file: &Path) -> Result<(), Box<dyn Error>> {
             debuginfo: Some(&data),
             ..ConvertSources::default()
         };
-        let model = convert(sources, &ConvertLimits::default())?;
+        let release = |bytes: &[u8]| {
+            let start = bytes.as_ptr().addr().wrapping_sub(data.as_ptr().addr());
+            // SAFETY: the file does not change, so a dropped page is read again as it was.
+            let _ = unsafe {
+                data.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, bytes.len())
+            };
+        };
+        let limits = ConvertLimits {
+            release: Some(&release),
+            ..ConvertLimits::default()
+        };
+        let model = convert(sources, &limits)?;
         if engine == "unhex" {
             write(model, &mut out)?;
         }

@@ -19,7 +19,7 @@ mod sections;
 mod symbols;
 
 pub use error::ConvertError;
-pub use limits::ConvertLimits;
+pub use limits::{ConvertLimits, ReleaseInput};
 
 pub(crate) use code::CodeMap;
 pub(crate) use draft::{Draft, FunctionKey, LineRow, Piece};

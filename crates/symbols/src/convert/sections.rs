@@ -86,6 +86,7 @@ impl<'data> DwarfSections<'data> {
             };
             let max = left.min(limits.section_bytes_max);
             let mut bytes = load_one(file, section, max)?;
+            bytes.release(file, section, limits);
             if is_relocatable(file) {
                 bytes = SectionBytes::Owned(relocated(file, section, bytes.get(), budget)?);
             }
@@ -107,6 +108,7 @@ impl<'data> DwarfSections<'data> {
                 continue;
             };
             let bytes = load_one(file, section, left.min(limits.section_bytes_max))?;
+            bytes.release(file, section, limits);
             left = left.saturating_sub(bytes.get().len() as u64);
             sections.push((id, bytes));
         }
@@ -121,6 +123,13 @@ impl<'data> DwarfSections<'data> {
 }
 
 impl SectionBytes<'_> {
+    /// Tells the caller that the compressed bytes are not needed any more.
+    fn release(&self, file: &ElfFile<'_>, section: &ElfSection<'_>, limits: &ConvertLimits<'_>) {
+        if let (Self::Owned(_), Some(release)) = (self, limits.release) {
+            release(file.bytes_of(section));
+        }
+    }
+
     fn get(&self) -> &[u8] {
         match self {
             Self::Mapped(bytes) => bytes,
