@@ -16,6 +16,10 @@ use super::state::{State, Stored};
 /// How many sets of sources are tried before a failure is final: each costs a conversion.
 const PLANS_MAX: usize = 4;
 
+/// How many packages of split units are tried, the earliest first: one belongs to a build ID, and a
+/// damaged one must not hide those that come after it.
+const PACKAGES_MAX: usize = 16;
+
 /// The files that an index is to be made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -41,45 +45,86 @@ pub enum IndexStanding {
         /// An index by the same converter from fewer files.
         meanwhile: Option<Stored<IndexRecord>>,
     },
-    /// The converter failed on these files, each time.
+    /// The converter failed on these files, each time, and no index of fewer files is there.
     Failed(IndexFailure),
 }
 
 impl State {
     /// What is known of the symbol index that a converter of this version makes or made.
+    ///
+    /// Of the packages of split units each is tried, since only the converter can tell which one
+    /// is sound and belongs here; the best index that came of them counts.
     pub fn index(&self, converter_version: u32) -> IndexStanding {
         let mut first_failure = None;
-        for plan in self.plans() {
-            let sources = plan.sources();
-            // Of two by the same converter the one that had the supplementary file.
-            let same = self.indexes.iter().filter(|index| {
-                index.body.converter_version == converter_version && index.body.sources == sources
-            });
-            let best = same.max_by_key(|index| {
-                let whole = index.body.needs_supplement.is_none();
-                (whole, index.body.supplement.is_some(), Reverse(index.name))
-            });
-            if let Some(index) = best {
-                return IndexStanding::Ready(index.clone());
+        for (plans, without_package) in self.plans() {
+            let mut made: Vec<&Stored<IndexRecord>> = Vec::new();
+            for plan in plans {
+                let found = self.made_by(&plan, converter_version);
+                let failure = self.failed_by(&plan, converter_version);
+                if found.is_none() && failure.is_none() {
+                    return self.wanted(plan, converter_version);
+                }
+                first_failure = first_failure.or(failure);
+                made.extend(found);
             }
-            let failure = self.failures.iter().find(|failure| {
-                failure.body.converter_version == converter_version
-                    && failure.body.sources == sources
-            });
-            let Some(failure) = failure else {
-                let meanwhile = self.meanwhile(&plan, converter_version);
-                let plan = Box::new(plan);
-                return IndexStanding::Wanted { plan, meanwhile };
-            };
-            first_failure.get_or_insert_with(|| failure.body.failure.clone());
+            // It is made only when no package led to an index, and may be there from before.
+            if let Some(plan) = without_package {
+                let found = self.made_by(&plan, converter_version);
+                let failure = self.failed_by(&plan, converter_version);
+                if found.is_none() && failure.is_none() && made.is_empty() {
+                    return self.wanted(plan, converter_version);
+                }
+                first_failure = first_failure.or(failure);
+                made.extend(found);
+            }
+            if let Some(best) = made.into_iter().max_by_key(|index| goodness(index)) {
+                return IndexStanding::Ready(best.clone());
+            }
         }
-        first_failure.map_or(IndexStanding::NoSources, IndexStanding::Failed)
+        let Some(failure) = first_failure else {
+            return IndexStanding::NoSources;
+        };
+        // Files that came later and cannot be converted take nothing away.
+        match self.meanwhile(&BTreeSet::new(), converter_version) {
+            Some(index) => IndexStanding::Ready(index),
+            None => IndexStanding::Failed(failure.clone()),
+        }
+    }
+
+    fn wanted(&self, plan: Plan, converter_version: u32) -> IndexStanding {
+        let meanwhile = self.meanwhile(&plan.sources(), converter_version);
+        let plan = Box::new(plan);
+        IndexStanding::Wanted { plan, meanwhile }
+    }
+
+    /// The best index that was made from exactly these files.
+    fn made_by(&self, plan: &Plan, converter_version: u32) -> Option<&Stored<IndexRecord>> {
+        let sources = plan.sources();
+        let same = self.indexes.iter().filter(|index| {
+            index.body.converter_version == converter_version && index.body.sources == sources
+        });
+        // The one that had the supplementary file, else it would be made again and again.
+        same.max_by_key(|index| {
+            let whole = index.body.needs_supplement.is_none();
+            (whole, index.body.supplement.is_some(), Reverse(index.name))
+        })
+    }
+
+    fn failed_by(&self, plan: &Plan, converter_version: u32) -> Option<&IndexFailure> {
+        let sources = plan.sources();
+        let failure = self.failures.iter().find(|failure| {
+            failure.body.converter_version == converter_version && failure.body.sources == sources
+        });
+        failure.map(|failure| &failure.body.failure)
     }
 
     /// An index by the same converter from files that are still there: it is right, only not the
     /// best that there could be.
-    fn meanwhile(&self, plan: &Plan, converter_version: u32) -> Option<Stored<IndexRecord>> {
-        let wanted = plan.sources();
+    fn meanwhile(
+        &self,
+        wanted: &BTreeSet<ContentHash>,
+        converter_version: u32,
+    ) -> Option<Stored<IndexRecord>> {
         self.indexes
             .iter()
             .filter(|index| index.body.converter_version == converter_version)
@@ -92,49 +137,83 @@ impl State {
                 !index.body.sources.is_empty() && index.body.sources.iter().all(there)
             })
             .max_by_key(|index| {
-                let shared = index.body.sources.intersection(&wanted).count();
+                let shared = index.body.sources.intersection(wanted).count();
                 (index.body.quality, shared, Reverse(index.name))
             })
             .cloned()
     }
 
-    /// The sets of files to make an index from, the best first: a debug file on which the converter
-    /// fails must not hide the next one.
-    fn plans(&self) -> Vec<Plan> {
+    /// The sets of files to make an index from, the best debug file first: one on which the
+    /// converter fails must not hide the next one. Beside each debug file's plans stands the one
+    /// without a package, for when all packages are of no use.
+    fn plans(&self) -> Vec<(Vec<Plan>, Option<Plan>)> {
         let executable = self.best(ArtifactKind::Executable).cloned();
-        let dwp = self.best(ArtifactKind::Dwp).cloned();
-        let mut debug_files: Vec<Option<Stored<ArtifactRecord>>> = Vec::new();
-        for artifact in self.of_kind(ArtifactKind::Debuginfo) {
-            let again = |known: &Option<Stored<ArtifactRecord>>| {
-                known
-                    .as_ref()
-                    .is_some_and(|known| known.body.sha256 == artifact.body.sha256)
-            };
-            if !debug_files.iter().any(again) {
-                debug_files.push(Some(artifact.clone()));
-            }
-        }
-        debug_files.truncate(PLANS_MAX - 1);
+        let packages = distinct(self.of_kind(ArtifactKind::Dwp), PACKAGES_MAX);
+        let debug_files = distinct(self.of_kind(ArtifactKind::Debuginfo), PLANS_MAX - 1);
+        let mut debug_files: Vec<_> = debug_files.into_iter().map(Some).collect();
         if executable.is_some() {
             debug_files.push(None);
         }
-        let mut plans: Vec<Plan> = debug_files
-            .into_iter()
-            .map(|debuginfo| Plan {
-                debuginfo,
+        let mut plans: Vec<(Vec<Plan>, Option<Plan>)> = Vec::new();
+        for debuginfo in debug_files {
+            let plan = |dwp| Plan {
+                debuginfo: debuginfo.clone(),
                 executable: executable.clone(),
-                dwp: dwp.clone(),
-            })
-            .collect();
-        plans.dedup_by_key(|plan| plan.sources());
+                dwp,
+            };
+            let bare = plan(None);
+            if plans
+                .last()
+                .and_then(|(first, without)| without.as_ref().or_else(|| first.first()))
+                .is_some_and(|known| known.sources() == bare.sources())
+            {
+                continue;
+            }
+            plans.push(if packages.is_empty() {
+                (vec![bare], None)
+            } else {
+                let with = packages.iter().cloned().map(|dwp| plan(Some(dwp)));
+                (with.collect(), Some(bare))
+            });
+        }
         plans
     }
+}
+
+/// The first files that differ in content.
+fn distinct<'a>(
+    files: impl Iterator<Item = &'a Stored<ArtifactRecord>>,
+    count_max: usize,
+) -> Vec<Stored<ArtifactRecord>> {
+    let mut seen = BTreeSet::new();
+    files
+        .filter(|file| seen.insert(file.body.sha256))
+        .take(count_max)
+        .cloned()
+        .collect()
+}
+
+/// Larger is better: quality, then damage, then how many files and how much they gave; the earlier
+/// one of two equals.
+fn goodness(index: &Stored<IndexRecord>) -> impl Ord + use<> {
+    let body = &index.body;
+    (
+        body.quality,
+        Reverse(body.units_failed),
+        body.needs_supplement.is_none(),
+        body.sources.len(),
+        (body.lines, body.functions),
+        Reverse(index.name),
+    )
 }
 
 impl State {
     /// The plan that was carried out when an index was made, if it would be carried out again.
     pub fn plan_of(&self, index: &IndexRecord) -> Option<Plan> {
-        let mut plans = self.plans().into_iter();
+        let mut plans = self
+            .plans()
+            .into_iter()
+            .flat_map(|(with, without)| with.into_iter().chain(without));
         plans.find(|plan| plan.sources() == index.sources)
     }
 }

@@ -409,3 +409,79 @@ fn an_unreadable_record_makes_absence_uncertain() {
     assert!(state.is_empty());
     assert!(state.check_readable().is_err());
 }
+
+/// A package of split units, which has neither quality nor code.
+fn package(number: u8) -> Known {
+    let mut package = artifact(number, number, Quality::None);
+    package.kind = ArtifactKind::Dwp;
+    package.kinds = [ArtifactKind::Dwp].into();
+    stored_file(number, package)
+}
+
+#[test]
+fn a_damaged_package_takes_nothing_away_and_a_later_sound_one_is_used() {
+    let debuginfo = stored_file(1, artifact(1, 1, Quality::DwarfInlines));
+    let before = index(2, &[1], 1);
+    let with_damaged = [
+        debuginfo,
+        before.clone(),
+        package(3),
+        failure(4, &[1, 3], 1),
+    ];
+    let IndexStanding::Ready(kept) = State::fold(with_damaged.clone()).index(1) else {
+        panic!("the index without the package is there");
+    };
+    assert_eq!(kept.name, before.name());
+
+    let sound = with_damaged.into_iter().chain([package(5)]);
+    let IndexStanding::Wanted { plan, meanwhile } = State::fold(sound.clone()).index(1) else {
+        panic!("the sound package was not tried");
+    };
+    assert_eq!(
+        plan.sources(),
+        [ContentHash([1; 32]), ContentHash([5; 32])].into()
+    );
+    assert_eq!(meanwhile.unwrap().name, before.name());
+
+    let made = index_of_quality(6, &[1, 5], (1, Quality::DwarfInlines));
+    let state = State::fold(sound.chain([made.clone()]));
+    let IndexStanding::Ready(best) = state.index(1) else {
+        panic!("all was tried");
+    };
+    assert_eq!(best.name, made.name());
+}
+
+#[test]
+fn when_every_package_fails_the_debug_file_is_tried_alone() {
+    let debuginfo = stored_file(1, artifact(1, 1, Quality::DwarfInlines));
+    let records = [debuginfo, package(2), failure(3, &[1, 2], 1)];
+    let IndexStanding::Wanted { plan, .. } = State::fold(records.clone()).index(1) else {
+        panic!("it was not tried without the package");
+    };
+    assert_eq!(plan.sources(), [ContentHash([1; 32])].into());
+    let all = records.into_iter().chain([failure(4, &[1], 1)]);
+    assert!(matches!(
+        State::fold(all).index(1),
+        IndexStanding::Failed(_)
+    ));
+}
+
+#[test]
+fn a_better_index_is_not_replaced_by_that_of_a_later_file_that_fails() {
+    let debuginfo = stored_file(1, artifact(1, 1, Quality::DwarfInlines));
+    let mut executable = artifact(2, 2, Quality::Symtab);
+    executable.kind = ArtifactKind::Executable;
+    executable.kinds = [ArtifactKind::Executable].into();
+    let made = index(3, &[1], 1);
+    let records = [
+        debuginfo,
+        stored_file(2, executable),
+        made.clone(),
+        failure(4, &[1, 2], 1),
+        failure(5, &[2], 1),
+    ];
+    let IndexStanding::Ready(kept) = State::fold(records).index(1) else {
+        panic!("the index of the debug file alone is sound");
+    };
+    assert_eq!(kept.name, made.name());
+}
