@@ -70,10 +70,17 @@ impl WriteToken {
     /// The token that `secret` is.
     ///
     /// # Errors
-    /// If it is empty.
+    /// If it is empty, or has characters that a header cannot carry.
     pub fn new(secret: &str) -> Result<Self, ConfigError> {
         match secret.trim() {
             "" => Err(ConfigError::EmptyToken),
+            secret
+                if !secret
+                    .bytes()
+                    .all(|byte| byte == b' ' || byte.is_ascii_graphic()) =>
+            {
+                Err(ConfigError::TokenNotVisible)
+            }
             secret => Ok(Self(Sha256::digest(secret).into())),
         }
     }
@@ -212,6 +219,9 @@ pub enum ConfigError {
     /// A token that everybody can guess.
     #[error("the write token is empty")]
     EmptyToken,
+    /// A token that no client could show: `Authorization` takes visible ASCII only.
+    #[error("the write token has characters that a header cannot carry; use visible ASCII")]
+    TokenNotVisible,
     /// A token that no header can carry.
     #[error("{WRITE_TOKEN_VARIABLE} is not UTF-8")]
     TokenNotText,
@@ -354,6 +364,15 @@ mod tests {
             WriteToken::new(" \n"),
             Err(ConfigError::EmptyToken)
         ));
+    }
+
+    #[test]
+    fn a_token_that_no_header_can_carry_is_refused() {
+        for secret in ["schlüssel", "a\u{7f}b", "a\nb"] {
+            let refused = WriteToken::new(secret);
+            assert!(matches!(refused, Err(ConfigError::TokenNotVisible)));
+        }
+        assert!(WriteToken::new("two words").is_ok());
     }
 
     #[test]
