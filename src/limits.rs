@@ -38,7 +38,18 @@ pub enum ParseLimitError {
         /// What may stand there.
         known: &'static str,
     },
+    /// A number beyond what the unit can be.
+    #[error("{number} is more than {max}, the most that can be set")]
+    TooLarge {
+        /// The number in the unit's base.
+        number: u64,
+        /// The most that can be set.
+        max: u64,
+    },
 }
+
+/// Longest time that can be set, 100 years: clocks cannot be moved by 2^64 seconds.
+const SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
 
 /// Splits `text` into its number and its unit, and multiplies.
 fn parse_scaled(
@@ -62,6 +73,13 @@ fn parse_scaled(
     number.checked_mul(scale.1).ok_or_else(not_a_number)
 }
 
+fn within(number: u64, max: u64) -> Result<u64, ParseLimitError> {
+    if number > max {
+        return Err(ParseLimitError::TooLarge { number, max });
+    }
+    Ok(number)
+}
+
 /// A number, or a text with a unit, as `unhex.toml` may have it.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -71,7 +89,7 @@ enum NumberOrText {
 }
 
 macro_rules! unit {
-    ($(#[$meta:meta])* $name:ident, $scales:expr, $known:literal) => {
+    ($(#[$meta:meta])* $name:ident, $scales:expr, $known:literal, $max:expr) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
         #[serde(try_from = "NumberOrText")]
@@ -81,7 +99,13 @@ macro_rules! unit {
             type Err = ParseLimitError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                parse_scaled(text, $scales, $known).map(Self)
+                Self::within(parse_scaled(text, $scales, $known)?)
+            }
+        }
+
+        impl $name {
+            fn within(number: u64) -> Result<Self, ParseLimitError> {
+                within(number, $max).map(Self)
             }
         }
 
@@ -90,7 +114,7 @@ macro_rules! unit {
 
             fn try_from(value: NumberOrText) -> Result<Self, Self::Error> {
                 match value {
-                    NumberOrText::Number(number) => Ok(Self(number)),
+                    NumberOrText::Number(number) => Self::within(number),
                     NumberOrText::Text(text) => text.parse(),
                 }
             }
@@ -102,17 +126,19 @@ unit!(
     /// A size: `512`, `64KiB`, `8GiB`.
     Bytes,
     &[("", 1), ("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)],
-    "B, KiB, MiB, GiB, TiB"
+    "B, KiB, MiB, GiB, TiB",
+    u64::MAX
 );
 unit!(
     /// A time: `30`, `30s`, `10m`, `1h`.
     Seconds,
     &[("", 1), ("s", 1), ("m", 60), ("min", 60), ("h", 3600)],
-    "s, m, h"
+    "s, m, h",
+    SECONDS_MAX
 );
 unit!(
     /// A plain number.
-    Count, &[("", 1)], "none"
+    Count, &[("", 1)], "none", u64::MAX
 );
 
 impl Unit for Bytes {
@@ -359,6 +385,19 @@ mod tests {
         }
         let error = "3 parsecs".parse::<Seconds>().unwrap_err().to_string();
         assert_eq!(error, "unknown unit \"parsecs\": known are s, m, h");
+    }
+
+    #[test]
+    fn a_time_that_no_clock_can_be_moved_by_is_refused() {
+        assert_eq!("876000h".parse(), Ok(Seconds(876_000 * 3600)));
+        for text in ["18446744073709551615", "5124095576030431h"] {
+            let error = text.parse::<Seconds>().unwrap_err();
+            assert!(matches!(error, ParseLimitError::TooLarge { .. }), "{error}");
+        }
+        assert!(
+            toml::from_str::<LimitSettings>("body_stall_seconds_max = 9223372036854775807")
+                .is_err()
+        );
     }
 
     #[test]
