@@ -98,13 +98,13 @@ mod tests {
     #[test]
     fn memory_of_children_is_counted() {
         let mut shell = Command::new(tools::BASH.path())
-            .args(["-c", "bash -c 'echo; read line' & wait"])
-            .stdin(Stdio::piped())
+            .args(["-c", "(echo; exec sleep 600) & wait"])
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("bash starts");
         let mut stdout = shell.stdout.take().expect("a pipe");
-        stdout.read_exact(&mut [0]).expect("the inner shell is up");
+        stdout.read_exact(&mut [0]).expect("the child is up");
         let watch = MemoryWatch::start(shell.id());
         assert!(of_tree(shell.id()) > status_bytes(shell.id(), "VmRSS:"));
         crate::run::poll("a look at the memory", Duration::from_mins(1), || {
