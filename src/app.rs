@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::conversion::{ConversionLimits, Converter, MeteredConverter};
 use crate::metrics::Metrics;
 use crate::signal::{Signal, SignalParts};
-use crate::symbolize::Symbolizer;
+use crate::symbolize::{RequestMemory, Symbolizer};
 
 /// What every handler may use; cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct App {
     pub artifacts: Arc<Artifacts>,
     /// Answers batches of addresses.
     pub symbolizer: Arc<Symbolizer>,
+    /// What all requests to it may hold at once.
+    pub request_memory: RequestMemory,
     /// Which profiles arrived without symbols.
     pub signal: Arc<Signal>,
     /// What Prometheus scrapes.
@@ -95,6 +97,7 @@ impl App {
         let open_index_bytes_max = config.limits.open_index_bytes_max;
         let symbolizer = Symbolizer::new(Arc::clone(&artifacts), open_index_bytes_max, &metrics);
         Ok(Self {
+            request_memory: RequestMemory::new(&config.limits),
             config: Arc::new(config),
             artifacts,
             symbolizer: Arc::new(symbolizer),

@@ -308,6 +308,12 @@ limits! {
     symbolize_addresses_max: Count = 1_000_000, "UNHEX_SYMBOLIZE_ADDRESSES_MAX";
     /// Modules in one `/symbolize` request: a browser maps a few hundred.
     symbolize_modules_max: Count = 4_096, "UNHEX_SYMBOLIZE_MODULES_MAX";
+    /// Memory of all `/symbolize` requests at once, by an estimate from their bodies and addresses:
+    /// seven of the largest, or thousands of usual ones.
+    symbolize_memory_bytes_total_max: Bytes = 4 << 30, "UNHEX_SYMBOLIZE_MEMORY_BYTES_TOTAL_MAX";
+    /// How long a `/symbolize` request waits for its share of that memory before it is told to come
+    /// again: clients wait gladly for seconds, and give up after a minute.
+    symbolize_queue_seconds_max: Seconds = 10, "UNHEX_SYMBOLIZE_QUEUE_SECONDS_MAX";
     /// Connections that are open at once; more wait in the kernel's queue. Each costs a file and
     /// about 20 KiB.
     connections_max: Count = 4_096, "UNHEX_CONNECTIONS_MAX";

@@ -12,15 +12,19 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderValue};
 use unhex_api::symbolize::SymbolizeRequest;
 
 use self::body::ContentEncoding;
 use self::reply::ReplyForm;
 use crate::app::App;
-use crate::http::error::{ApiError, Problem};
+use crate::http::error::{ApiError, ApiErrorKind, Problem};
 use crate::signal::{LabelSet, Observation, ObservedModule};
 use crate::symbolize::{Answer, ModuleOutcome};
+
+/// When to come again after no memory came free, in seconds.
+const COME_AGAIN: HeaderValue = HeaderValue::from_static("5");
 
 /// Answers a batch of addresses.
 #[utoipa::path(
@@ -39,6 +43,8 @@ use crate::symbolize::{Answer, ModuleOutcome};
             body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "The Content-Encoding is not understood",
             body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Other requests hold the memory; come again after Retry-After",
+            body = Problem, content_type = "application/problem+json"),
     ),
 )]
 pub(super) async fn post_symbolize(
@@ -48,11 +54,23 @@ pub(super) async fn post_symbolize(
 ) -> Result<Response, ApiError> {
     let encoding = ContentEncoding::of(&headers)?;
     let form = ReplyForm::of(&headers);
+    let mut memory = app
+        .request_memory
+        .reserve(body::length(&headers, encoding))
+        .await
+        .ok_or_else(no_memory_came_free)?;
     let sent = body::read(&headers, body, &app.config.limits).await?;
     let request = body::parse(sent, encoding, &app).await?;
+    memory.shrink_to(&request);
     let observe = observer(&app, &request);
     let found = app.symbolizer.find(request).await;
-    reply::write(app.symbolizer.pool(), found, form, observe).await
+    let response = reply::write(app.symbolizer.pool(), found, form, observe).await?;
+    Ok(response.map(|body| reply::holding(body, memory)))
+}
+
+fn no_memory_came_free() -> ApiError {
+    let detail = "other requests hold all of symbolize_memory_bytes_total_max; come again later";
+    ApiError::new(ApiErrorKind::Unavailable, detail).with_header(RETRY_AFTER, COME_AGAIN)
 }
 
 /// Counts the profile that a request is, once it is answered.

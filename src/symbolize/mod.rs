@@ -11,12 +11,14 @@ mod addresses;
 mod answer;
 mod binaries;
 mod look_up;
+mod memory;
 mod open_indexes;
 mod outcome;
 mod pool;
 
 pub use answer::{Answer, JsonWriter};
 pub use look_up::Found;
+pub use memory::{RequestMemory, ReservedMemory};
 pub use outcome::ModuleOutcome;
 pub use pool::{Cancelled, CpuPool};
 

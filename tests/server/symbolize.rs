@@ -3,9 +3,10 @@
 use std::io::Write as _;
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 use unhex_api::symbolize::{COMPACT_MEDIA_TYPE, CompactAnswer, ModuleStatus, SymbolizeAnswer};
 
-use crate::server::TestServer;
+use crate::server::{DEADLINE, TestServer};
 
 /// Sends a JSON body and hands back the status and the answer.
 pub async fn post(server: &TestServer, body: &Value) -> (u16, Value) {
@@ -289,4 +290,43 @@ fn unpack(encoding: &str, bytes: &[u8]) -> Vec<u8> {
     }
     .unwrap();
     plain
+}
+
+#[tokio::test]
+async fn a_request_waits_for_memory_before_its_body_is_read_and_is_told_to_come_again() {
+    let server = TestServer::start_with(|config| {
+        config.limits.symbolize_memory_bytes_total_max = 1 << 20;
+        config.limits.symbolize_queue_seconds_max = std::time::Duration::from_millis(200);
+    })
+    .await;
+    // All of the memory is held by a body that does not come.
+    let mut slow = tokio::net::TcpStream::connect(server.address)
+        .await
+        .unwrap();
+    let head = "POST /symbolize HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\n";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    let body = unknown("ab01").to_string().into_bytes();
+    let started = std::time::Instant::now();
+    let refused = loop {
+        let response = send(&server, body.clone(), &[]).await;
+        if response.status() == 503 {
+            break response;
+        }
+        assert!(started.elapsed() < DEADLINE, "the memory is never taken");
+    };
+    assert_eq!(refused.headers()["retry-after"], "5");
+    let problem: Value = refused.json().await.unwrap();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("symbolize_memory_bytes_total_max"),
+        "{detail}"
+    );
+    // What it held is given back.
+    drop(slow);
+    while send(&server, body.clone(), &[]).await.status() != 200 {
+        assert!(
+            started.elapsed() < DEADLINE,
+            "the memory is never given back"
+        );
+    }
 }

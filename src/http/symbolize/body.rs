@@ -53,6 +53,15 @@ impl ContentEncoding {
     }
 }
 
+/// The length of the body after decompression, where it is known before it is read.
+pub(super) fn length(headers: &HeaderMap, encoding: ContentEncoding) -> Option<u64> {
+    declared(headers).filter(|_length| encoding == ContentEncoding::Identity)
+}
+
+fn declared(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// The bytes of the body as they were sent, at most `limits.symbolize_body_bytes_max`.
 pub(super) async fn read(
     headers: &HeaderMap,
@@ -60,10 +69,7 @@ pub(super) async fn read(
     limits: &Limits,
 ) -> Result<Bytes, ApiError> {
     let limit = usize::try_from(limits.symbolize_body_bytes_max).unwrap_or(usize::MAX);
-    let declared = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > limits.symbolize_body_bytes_max) {
+    if declared(headers).is_some_and(|length| length > limits.symbolize_body_bytes_max) {
         return Err(body_too_large(limits));
     }
     let mut stream = body.into_data_stream();

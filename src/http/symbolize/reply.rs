@@ -1,9 +1,12 @@
 //! The answer of `POST /symbolize` as a response: form and encoding by `Accept` and `Accept-Encoding`.
 //!
 //! What fits one piece is sent whole, with its length. Longer answers are made piece by piece, as
-//! fast as the client takes them, so that a slow client holds neither memory nor a thread.
+//! fast as the client takes them, so that a slow client holds no thread. What it holds of memory is
+//! reserved until its answer is written ([`holding`]).
 
 use std::io::{self, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::response::Response;
@@ -16,10 +19,11 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
     HeaderValue, VARY,
 };
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use unhex_api::symbolize::COMPACT_MEDIA_TYPE;
 
 use crate::http::error::ApiError;
-use crate::symbolize::{Answer, CpuPool, Found, JsonWriter};
+use crate::symbolize::{Answer, CpuPool, Found, JsonWriter, ReservedMemory};
 
 /// What is written before it is sent: larger answers go piece by piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -115,6 +119,39 @@ pub(super) async fn write(
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     Ok(response)
+}
+
+/// `body`, which gives its memory back when it is written or its client is gone.
+pub(super) fn holding(body: Body, memory: ReservedMemory) -> Body {
+    Body::new(HoldingBody {
+        body,
+        _memory: memory,
+    })
+}
+
+struct HoldingBody {
+    body: Body,
+    _memory: ReservedMemory,
+}
+
+impl HttpBody for HoldingBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A body that makes its next piece when the client has taken the last.
