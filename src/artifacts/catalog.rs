@@ -14,7 +14,7 @@ use unhex_build_id::BuildId;
 
 use super::layout::{self, RecordName};
 use super::located::LocateError;
-use super::record::Record;
+use super::record::{RECORD_BYTES_MAX, Record};
 use super::single_flight::SingleFlight;
 use super::state::{Known, State, Unreadable};
 use super::store::{GetLimit, ListQuery, ObjectStore, StoreError};
@@ -28,9 +28,6 @@ const RECORDS_KEPT: Duration = Duration::from_mins(10);
 
 /// Memory for records, by the length of their JSON.
 const CACHE_BYTES_MAX: u64 = 64 << 20;
-
-/// The largest record: that of a kernel module with thousands of sections has 2 MB.
-const RECORD_BYTES_MAX: u64 = 16 << 20;
 
 /// Keys in one page of a listing, which is what S3 gives at most.
 const PAGE_ENTRIES_MAX: usize = 1_000;

@@ -156,6 +156,7 @@ impl Inner {
             upload,
         } = arrival;
         let publish = Publish::begin(self, &id);
+        publish.check(&RecordBody::Artifact(Box::new(record.clone())))?;
         publish.aliases(&inspected.identities).await?;
         if publish_anew {
             let blob = publish.blob(sha256, received.staged).await?;

@@ -11,7 +11,7 @@ use unhex_build_id::{BuildId, Identity};
 
 use super::Inner;
 use super::layout::{self, UploadId};
-use super::record::{Record, RecordBody};
+use super::record::{RECORD_BYTES_MAX, Record, RecordBody};
 use super::store::{BlobForm, StagedFile, StoreError};
 
 /// The longest that may pass between the beginning of a publish and its record.
@@ -30,6 +30,12 @@ pub enum PublishError {
     /// A record that is no JSON; never happens.
     #[error("the record cannot be written: {0}")]
     Encoding(#[from] serde_json::Error),
+    /// A record that nobody would read again, since it is beyond the bound of readers.
+    #[error("the record of it has {bytes} bytes, at most {RECORD_BYTES_MAX} are read again")]
+    RecordTooLarge {
+        /// The length of its JSON.
+        bytes: usize,
+    },
 }
 
 /// Something that is being published under one upload ID.
@@ -74,11 +80,17 @@ impl<'a> Publish<'a> {
         Ok(())
     }
 
+    /// Whether the record may be put: asked before its blob is.
+    pub(super) fn check(&self, body: &RecordBody) -> Result<(), PublishError> {
+        let record = Record::new(self.id.clone(), self.upload, body.clone());
+        encode(&record).map(drop)
+    }
+
     /// Puts the record; from now on everybody knows.
     pub(super) async fn record(self, body: RecordBody) -> Result<(), PublishError> {
         let record = Record::new(self.id.clone(), self.upload, body);
         let key = layout::record(self.id, &record.name()).map_err(StoreError::from)?;
-        let json = Bytes::from(record.to_json()?);
+        let json = encode(&record)?;
         let age = self.inner.clock.now().duration_since(self.upload.began());
         if age.unwrap_or_default() > PUBLISH_AGE_MAX {
             return Err(PublishError::TooSlow);
@@ -88,6 +100,17 @@ impl<'a> Publish<'a> {
         self.inner.catalog.note_published(self.id);
         Ok(put?)
     }
+}
+
+/// The JSON of a record, if readers would take it: one that they do not makes all that is known of its
+/// build ID uncertain, for ever.
+fn encode(record: &Record) -> Result<Bytes, PublishError> {
+    let json = record.to_json()?;
+    let bytes = json.len();
+    if u64::try_from(bytes).unwrap_or(u64::MAX) > RECORD_BYTES_MAX {
+        return Err(PublishError::RecordTooLarge { bytes });
+    }
+    Ok(json.into())
 }
 
 /// The content of an alias record; its key says the same.

@@ -18,6 +18,10 @@ use super::store::BlobForm;
 /// The version of records that is written, and the newest that is read.
 pub const RECORD_VERSION: u32 = 1;
 
+/// The largest record that is written and read: that of a kernel module with thousands of sections has
+/// 2 MB.
+pub const RECORD_BYTES_MAX: u64 = 16 << 20;
+
 /// One record as it lies in the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {

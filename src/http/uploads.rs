@@ -329,6 +329,7 @@ impl From<PublishError> for ApiError {
                 ApiErrorKind::StorageFull,
                 "no room left; nothing of it is kept",
             ),
+            PublishError::RecordTooLarge { .. } => Self::too_large(error.to_string()),
             PublishError::TooSlow => Self::new(
                 ApiErrorKind::Unavailable,
                 "storing took too long; nothing of it is kept, send it again",

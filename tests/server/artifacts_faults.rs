@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use unhex::artifacts::record::Provenance;
 use unhex::artifacts::store::StoreError;
-use unhex::artifacts::{ArtifactKind, DeleteError, IngestError, LocateError, PublishError};
+use unhex::artifacts::{
+    ArtifactKind, ContentEncoding, DeleteError, IngestError, LocateError, Origin, PublishError,
+    Target, Upload,
+};
 use unhex_build_id::BuildId;
 
 use crate::artifacts_store::{Operation, Room, download, upload};
@@ -269,4 +272,32 @@ async fn what_was_deleted_is_swept_after_a_day_and_what_lives_stays() {
         download(&room.artifacts, &id, DEBUGINFO).await,
         Some(program)
     );
+}
+
+#[tokio::test]
+async fn a_record_that_nobody_would_read_again_is_refused_and_nothing_of_it_is_kept() {
+    let room = Room::new();
+    let id = program().build_id();
+    let mut receiver = room.artifacts.receive(ContentEncoding::Identity);
+    receiver.write(program().bytes().into()).await.unwrap();
+    let received = receiver.finish().await.unwrap();
+    let refused = room.artifacts.ingest(
+        received,
+        Upload {
+            target: Target::FromFile,
+            origin: Origin::Upload,
+            provenance: Provenance {
+                file_name: Some("x".repeat(17 << 20)),
+                ..Provenance::default()
+            },
+        },
+    );
+    let refused = refused.await;
+    let Err(IngestError::Publish(PublishError::RecordTooLarge { .. })) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((blobs(&room).len(), staged(&room)), (0, 0));
+    upload(&room.artifacts, (&id, DEBUGINFO), &program().bytes())
+        .await
+        .unwrap();
 }

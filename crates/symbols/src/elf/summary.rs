@@ -19,6 +19,10 @@ use crate::segments::{LoadSegment, LoadSegments};
 /// Loaded sections that are remembered: a linked file has some 30, a kernel module some 500.
 const ALLOCATED_SECTIONS_MAX: usize = 16_384;
 
+/// Bytes of the names of them all: many sections may share one long name, so that a small file would
+/// have a summary of gigabytes.
+const SECTION_NAMES_BYTES_MAX: usize = 2 << 20;
+
 /// What is remembered of an ELF file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElfSummary {
@@ -155,6 +159,14 @@ fn allocated_sections(elf: &ElfFile<'_>) -> Result<Vec<AllocatedSection>, ElfErr
             max: ALLOCATED_SECTIONS_MAX,
         });
     }
+    let count = allocated().map(|section| section.name.len()).sum();
+    if count > SECTION_NAMES_BYTES_MAX {
+        return Err(ElfError::TooMany {
+            what: "bytes of names of allocated sections",
+            count,
+            max: SECTION_NAMES_BYTES_MAX,
+        });
+    }
     Ok(allocated()
         .map(|section| AllocatedSection {
             name: String::from_utf8_lossy(section.name).into_owned(),
@@ -214,5 +226,60 @@ impl TryFrom<String> for TextHash {
 impl From<TextHash> for String {
     fn from(hash: TextHash) -> Self {
         hash.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ELF file of `count` loaded sections that share one name.
+    fn of_sections(count: u16, name: &[u8]) -> Vec<u8> {
+        let header = |fields: [u64; 6]| -> Vec<u8> {
+            let [name, kind, flags, offset, size, align] = fields;
+            let mut bytes = Vec::new();
+            bytes.extend(u32::try_from(name).unwrap().to_le_bytes());
+            bytes.extend(u32::try_from(kind).unwrap().to_le_bytes());
+            for field in [flags, 0, offset, size] {
+                bytes.extend(field.to_le_bytes());
+            }
+            bytes.extend([0; 8]);
+            bytes.extend(align.to_le_bytes());
+            bytes.extend([0; 8]);
+            bytes
+        };
+        let names_at = 64 + (u64::from(count) + 2) * 64;
+        let names_length = u64::try_from(name.len()).unwrap() + 2;
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        file.extend([3, 0, 62, 0, 1, 0, 0, 0]);
+        file.extend([0; 16]);
+        file.extend(64_u64.to_le_bytes());
+        file.extend([0; 4]);
+        for field in [64, 56, 0, 64, count + 2, 1] {
+            file.extend(field.to_le_bytes());
+        }
+        file.extend([0; 64]);
+        let strings = u64::from(elf::SHT_STRTAB.0);
+        file.extend(header([0, strings, 0, names_at, names_length, 1]));
+        for _ in 0..count {
+            file.extend(header([1, 8, elf::SHF_ALLOC.0, 0, 16, 1]));
+        }
+        file.push(0);
+        file.extend(name);
+        file.push(0);
+        file
+    }
+
+    #[test]
+    fn many_sections_that_share_a_long_name_are_refused() {
+        let sound = ElfSummary::read(&of_sections(100, &[b'x'; 4_000])).unwrap();
+        assert_eq!(sound.allocated_sections.len(), 100);
+        assert_eq!(sound.allocated_sections[99].name.len(), 4_000);
+        let refused = ElfSummary::read(&of_sections(16_384, &[1; 4_000]));
+        assert!(
+            matches!(refused, Err(ElfError::TooMany { .. })),
+            "{refused:?}"
+        );
     }
 }
