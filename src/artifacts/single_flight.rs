@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 /// The result of a flight; `None` when its task was cut off or panicked.
@@ -44,19 +45,25 @@ where
         if let Some(flight) = flights.get(&key) {
             return flight.clone();
         }
-        let landed = Landed {
+        let (sender, landing) = oneshot::channel();
+        let mut landed = Landed {
             key: key.clone(),
             flights: Arc::clone(&self.flights),
+            sender: Some(sender),
         };
         let future = work();
-        // The guard removes the flight also when the task panics.
-        let task = self.tasks.spawn(async move {
-            let value = future.await;
-            drop(landed);
-            value
-        });
-        let flight: Landing<V> = task.map(Result::ok).boxed().shared();
+        let flight: Landing<V> = landing.map(Result::ok).boxed().shared();
         flights.insert(key, flight.clone());
+        // A runtime that shuts down drops the task within `spawn`, and the guard takes the lock.
+        drop(flights);
+        // The guard removes the flight also when the task panics.
+        self.tasks.spawn(async move {
+            let value = future.await;
+            let sender = landed.sender.take();
+            drop(landed);
+            // Nobody may wait any more.
+            drop(sender.map(|sender| sender.send(value)));
+        });
         flight
     }
 }
@@ -71,6 +78,8 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 struct Landed<K: Eq + Hash, V> {
     key: K,
     flights: Arc<Mutex<HashMap<K, Landing<V>>>>,
+    /// Dropped after the flight is removed, so that whoever sees no result may start anew.
+    sender: Option<oneshot::Sender<V>>,
 }
 
 impl<K: Eq + Hash, V> Drop for Landed<K, V> {
@@ -106,6 +115,34 @@ mod tests {
         assert_eq!(second.await, Some(7));
         assert_eq!(runs.load(Ordering::Relaxed), 1);
         assert!(flights.flights.lock().is_empty());
+    }
+
+    #[test]
+    fn a_flight_that_begins_while_the_runtime_shuts_down_holds_up_nobody() {
+        struct JoinsWhenDropped(Arc<SingleFlight<u8, u8>>, std::sync::mpsc::Sender<()>);
+        impl Drop for JoinsWhenDropped {
+            fn drop(&mut self) {
+                drop(self.0.join(1, || async { 1 }));
+                self.1.send(()).unwrap();
+            }
+        }
+        let (joined, hears) = std::sync::mpsc::channel();
+        // A deadlock must not hang the test, so it has a thread of its own.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .unwrap();
+            let flights = Arc::new(SingleFlight::new(TaskTracker::new()));
+            let late = JoinsWhenDropped(flights, joined);
+            runtime.spawn(async move {
+                std::future::pending::<()>().await;
+                drop(late);
+            });
+            drop(runtime);
+        });
+        hears
+            .recv_timeout(std::time::Duration::from_secs(20))
+            .unwrap();
     }
 
     #[tokio::test]
