@@ -42,7 +42,7 @@ pub use located::{
 };
 pub use offers::Offer;
 pub use publish::PublishError;
-pub use receive::{ContentEncoding, Received, Receiver};
+pub use receive::{ContentEncoding, Received, Receiver, ZSTD_WINDOW_LOG_MAX};
 pub use sources::{SourceLimits, SourcesError, canonical_source_path};
 pub use sweep::Swept;
 

@@ -18,6 +18,10 @@ use super::store::{ObjectStore, StagedFile, StoreError};
 /// Bytes that are gathered before they are handed over.
 const CHUNK_BYTES: usize = 512 << 10;
 
+/// Largest zstd window that is accepted in any body, 64 MiB: larger ones are only made by
+/// `zstd --ultra -22`, or by `zstd --long`, and each stream would hold so much memory.
+pub const ZSTD_WINDOW_LOG_MAX: u32 = 26;
+
 /// How the bytes of an upload are encoded on their way (RFC 9110 §8.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentEncoding {
@@ -173,7 +177,9 @@ impl Decoder {
                 Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(output)))
             }
             ContentEncoding::Zstd => {
-                Self::Zstd(Box::new(zstd::stream::write::Decoder::new(output)?))
+                let mut decoder = zstd::stream::write::Decoder::new(output)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+                Self::Zstd(Box::new(decoder))
             }
         })
     }

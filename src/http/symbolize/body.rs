@@ -14,11 +14,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use unhex_api::symbolize::SymbolizeRequest;
 
 use crate::app::App;
+use crate::artifacts::ZSTD_WINDOW_LOG_MAX;
 use crate::http::error::{ApiError, ApiErrorKind};
 use crate::limits::Limits;
 
-/// Largest zstd window, 64 MiB: larger ones are only made by `zstd --long=27` and up.
-const ZSTD_WINDOW_LOG_MAX: u32 = 26;
 /// Program headers of a module that may be written out: linkers make 4 to 12.
 const SEGMENTS_PER_MODULE_MAX: usize = 16;
 /// Bodies up to this are parsed in less time than another thread takes to wake up.
