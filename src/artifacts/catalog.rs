@@ -195,19 +195,22 @@ async fn read(
     let limit = GetLimit {
         bytes_max: RECORD_BYTES_MAX,
     };
-    let json: Option<Bytes> = store.get(key.clone(), limit).await?;
-    let Some(json) = json else {
-        return Ok(None);
+    let got: Result<Option<Bytes>, StoreError> = store.get(key.clone(), limit).await;
+    let (read, bytes) = match got {
+        Ok(Some(json)) => {
+            let read = Record::read(&json, id, &name).map_err(|error| error.to_string());
+            (read, json.len().try_into().unwrap_or(u64::MAX))
+        }
+        Ok(None) => return Ok(None),
+        // That will not change; the other records of the build ID are known all the same.
+        Err(error @ StoreError::TooLarge { .. }) => (Err(error.to_string()), 0),
+        Err(error) => return Err(error.into()),
     };
-    let bytes = json.len().try_into().unwrap_or(u64::MAX);
-    let known = match Record::read(&json, id, &name) {
+    let known = match read {
         Ok(record) => Known::Record(Arc::new(record)),
-        Err(error) => {
-            tracing::error!(%key, %error, "the record {key} cannot be read");
-            Known::Unreadable(Unreadable {
-                name,
-                detail: error.to_string(),
-            })
+        Err(detail) => {
+            tracing::error!(%key, %detail, "the record {key} cannot be read");
+            Known::Unreadable(Unreadable { name, detail })
         }
     };
     Ok(Some((name, (known, bytes))))

@@ -244,7 +244,8 @@ impl Inner {
     ) -> Result<Option<ConversionSource>, LocateError> {
         match artifact {
             Some(artifact) => {
-                let opened = self.open_artifact(id, artifact).await?;
+                let state = self.catalog.state(id).await?;
+                let opened = self.open_any_copy(id, &state, artifact).await?;
                 Ok(Some(ConversionSource {
                     path: opened.path,
                     sha256: opened.sha256,

@@ -48,7 +48,11 @@ impl Inner {
             .tasks
             .spawn(async move { inner.take_in(received, upload).await });
         let mut ingested = store.await.unwrap_or(Err(IngestError::CutOff))?;
-        self.wait_for_index(&mut ingested).await?;
+        // The file is durable, whatever is known of its index.
+        if let Err(error) = self.wait_for_index(&mut ingested).await {
+            tracing::warn!(build_id = %ingested.build_id, %error, "an upload does not know its index");
+            ingested.add_detail("it is stored; how far its symbol index is, is not known now");
+        }
         Ok(ingested)
     }
 
@@ -168,7 +172,10 @@ impl Inner {
                 .await?;
             tracing::info!(build_id = %id, %sha256, size_bytes = record.size_bytes, "stored a file of {id}");
         }
-        let after = self.catalog.state_now(&id).await?;
+        let known = self.catalog.state_now(&id).await;
+        // The file is durable by now: what the state says of it may come later.
+        let is_known = known.is_ok();
+        let after = known.unwrap_or_else(|_error| Arc::clone(&state));
         let mut ingested = self.outcome(
             &id,
             &record,
@@ -177,6 +184,9 @@ impl Inner {
                 after: &after,
             },
         );
+        if !is_known {
+            ingested.add_detail("it is stored; how it ranks is not known now");
+        }
         if let Some(wanted) = upload.target.kind()
             && !record.kinds.contains(&wanted)
         {
@@ -190,11 +200,13 @@ impl Inner {
     async fn is_stored_whole(&self, id: &BuildId, state: &State, record: &ArtifactRecord) -> bool {
         let same = state
             .copies(record.sha256)
-            .find(|copy| copy.body.kinds == record.kinds);
-        match same {
-            Some(copy) => self.open_artifact(id, copy).await.is_ok(),
-            None => false,
+            .filter(|copy| copy.body.kinds == record.kinds);
+        for copy in same {
+            if self.open_artifact(id, copy).await.is_ok() {
+                return true;
+            }
         }
+        false
     }
 
     async fn remember_refusal(

@@ -1,5 +1,6 @@
 //! Look-ups: files, sections, sources, identities and lists, from the folded state.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,15 +31,28 @@ impl Inner {
         let Some(best) = state.best(kind) else {
             return state.check_readable().map(|()| None);
         };
-        // Each upload of the same bytes is a copy of its own: one of them may be damaged.
-        let mut failure = None;
-        for copy in state.copies(best.body.sha256) {
-            match self.open_artifact(id, copy).await {
-                Ok(artifact) => return Ok(Some(artifact)),
-                Err(error) => failure = failure.or(Some(error)),
+        self.open_any_copy(id, &state, best).await.map(Some)
+    }
+
+    /// The verified file of a record, or of another one of the same bytes: each upload is a copy of
+    /// its own, and one of them may be damaged.
+    pub(super) async fn open_any_copy(
+        &self,
+        id: &BuildId,
+        state: &State,
+        artifact: &Stored<ArtifactRecord>,
+    ) -> Result<Artifact, LocateError> {
+        let failure = match self.open_artifact(id, artifact).await {
+            Ok(artifact) => return Ok(artifact),
+            Err(error) => error,
+        };
+        let others = state.copies(artifact.body.sha256);
+        for copy in others.filter(|copy| copy.name != artifact.name) {
+            if let Ok(artifact) = self.open_artifact(id, copy).await {
+                return Ok(artifact);
             }
         }
-        failure.map_or(Ok(None), Err)
+        Err(failure)
     }
 
     /// The verified file of a record.
@@ -107,21 +121,46 @@ impl Inner {
             return Ok(None);
         };
         let state = self.catalog.state(id).await?;
+        // A damaged bundle does not hide the others; only absence is uncertain then.
+        let (mut answered, mut failures) = (BTreeSet::new(), Vec::new());
         for bundle in state.of_kind(ArtifactKind::Sources) {
-            let opened = self.bundle(id, bundle).await?;
-            let (limits, wanted) = (self.limits.sources, path.clone());
-            let read = tokio::task::spawn_blocking(move || opened.read(&wanted, &limits));
-            let read = read.await.map_err(|error| cut_off(&error))?;
-            let read = read.map_err(|error| damaged(bundle, &error))?;
-            if let Some(bytes) = read {
-                return Ok(Some(Source {
-                    bytes,
-                    path,
-                    modified: earliest_upload(&state),
-                }));
+            let sha256 = bundle.body.sha256;
+            // Of several copies of one bundle a sound one is enough.
+            if answered.contains(&sha256) {
+                continue;
+            }
+            match self.read_source(id, bundle, &path).await {
+                Ok(Some(bytes)) => {
+                    return Ok(Some(Source {
+                        bytes,
+                        path,
+                        modified: earliest_upload(&state),
+                    }));
+                }
+                Ok(None) => {
+                    answered.insert(sha256);
+                }
+                Err(error) => failures.push((sha256, error)),
             }
         }
+        failures.retain(|(sha256, _)| !answered.contains(sha256));
+        if let Some((_, error)) = failures.into_iter().next() {
+            return Err(error);
+        }
         state.check_readable().map(|()| None)
+    }
+
+    async fn read_source(
+        &self,
+        id: &BuildId,
+        bundle: &Stored<ArtifactRecord>,
+        path: &str,
+    ) -> Result<Option<bytes::Bytes>, LocateError> {
+        let opened = self.bundle(id, bundle).await?;
+        let (limits, wanted) = (self.limits.sources, path.to_owned());
+        let read = tokio::task::spawn_blocking(move || opened.read(&wanted, &limits));
+        let read = read.await.map_err(|error| cut_off(&error))?;
+        read.map_err(|error| damaged(bundle, &error))
     }
 
     async fn bundle(
@@ -157,12 +196,23 @@ impl Inner {
         // An alias may be older than a deletion, or than a crash before its record. Of several build
         // IDs the one that had the identity first counts, so that no later upload takes it over.
         let mut first: Option<(u64, BuildId)> = None;
-        for entry in self.store.list(query).await? {
+        let mut unreadable = None;
+        let entries = self.store.list(query).await?;
+        if entries.len() >= ALIASES_MAX {
+            // Whoever has it first may be behind them.
+            unreadable = Some(LocateError::Store {
+                detail: format!("{ALIASES_MAX} build IDs or more have been of {identity}"),
+            });
+        }
+        for entry in entries {
             let id = entry.key.as_str().strip_prefix(&prefix);
             let Some(id) = id.and_then(|id| id.parse::<BuildId>().ok()) else {
                 continue;
             };
             let state = self.catalog.state(&id).await?;
+            if let Err(error) = state.check_readable() {
+                unreadable = unreadable.or(Some(error));
+            }
             let uploads = state
                 .artifacts
                 .iter()
@@ -175,7 +225,11 @@ impl Inner {
                 first = Some(first.map_or(found.clone(), |first| first.min(found)));
             }
         }
-        Ok(first.map(|(_, id)| id))
+        match (first, unreadable) {
+            (Some((_, id)), _) => Ok(Some(id)),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(None),
+        }
     }
 
     pub(super) async fn list(
@@ -200,7 +254,8 @@ impl Inner {
                 behind = Some(format!("{shard}{last}/"));
                 for id in names.iter().filter_map(|name| name.parse::<BuildId>().ok()) {
                     let state = self.catalog.state(&id).await?;
-                    if !state.is_empty() {
+                    // What cannot be read may be a file.
+                    if !state.is_empty() || state.check_readable().is_err() {
                         found.push((id, state));
                     }
                 }

@@ -28,13 +28,14 @@ impl Inner {
         offer: &Offer,
     ) -> Result<Option<Ingested>, IngestError> {
         let state = self.catalog.state_now(&offer.build_id).await?;
-        let copy = state.artifacts.iter().find(|artifact| {
+        let mut copies = state.artifacts.iter().filter(|artifact| {
             artifact.body.sha256 == offer.sha256 && artifact.body.kinds.contains(&offer.kind)
         });
-        let Some(copy) = copy else {
+        let Some(copy) = copies.next() else {
             return Ok(None);
         };
-        if self.open_artifact(&offer.build_id, copy).await.is_err() {
+        let opened = self.open_any_copy(&offer.build_id, &state, copy).await;
+        if opened.is_err() {
             return Ok(None);
         }
         let mut ingested = self.unchanged(&offer.build_id, &copy.body, &state);

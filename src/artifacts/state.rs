@@ -256,6 +256,8 @@ impl State {
     pub fn quality(&self, converter_version: u32) -> Quality {
         match self.index(converter_version) {
             IndexStanding::Ready(index) => index.body.quality,
+            // The files promised what cannot be read.
+            IndexStanding::Failed(_) => Quality::None,
             _ => self
                 .artifacts
                 .iter()

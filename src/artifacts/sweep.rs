@@ -63,7 +63,10 @@ impl Inner {
                     if self.stopping.is_cancelled() {
                         return Ok(swept);
                     }
-                    self.sweep_one(&id, &mut swept).await?;
+                    // One build ID that cannot be read keeps no other from being swept.
+                    if let Err(error) = self.sweep_one(&id, &mut swept).await {
+                        tracing::warn!(build_id = %id, %error, "{id} is not swept: {error}");
+                    }
                 }
             }
         }

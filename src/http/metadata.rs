@@ -112,6 +112,7 @@ async fn search(app: &App, query: &Query) -> Result<Metadata, ApiError> {
     let deadline = Instant::now() + limits.metadata_seconds_max;
     let mut found = Metadata::default();
     let mut after: Option<BuildId> = None;
+    let mut complete = true;
     loop {
         let page = app.artifacts.list(after.as_ref(), PAGE);
         let Ok(page) = tokio::time::timeout_at(deadline, page).await else {
@@ -119,6 +120,7 @@ async fn search(app: &App, query: &Query) -> Result<Metadata, ApiError> {
         };
         let page = page?;
         for (id, state) in &page {
+            complete &= state.check_readable().is_ok();
             found.results.extend(results(id, state, query));
         }
         if found.results.len() > limits.metadata_results_max {
@@ -130,7 +132,7 @@ async fn search(app: &App, query: &Query) -> Result<Metadata, ApiError> {
             _ => break,
         }
     }
-    found.complete = true;
+    found.complete = complete;
     Ok(found)
 }
 

@@ -14,6 +14,7 @@
 )]
 
 mod artifacts_conversions;
+mod artifacts_damage;
 mod artifacts_faults;
 mod artifacts_races;
 mod artifacts_store;

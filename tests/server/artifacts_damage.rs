@@ -1,0 +1,259 @@
+//! What is damaged in the store costs itself only: other files, other build IDs and uploads go on.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use unhex::artifacts::record::Provenance;
+use unhex::artifacts::{
+    ArtifactKind, ContentEncoding, Deletion, IndexFailure, IndexFailureKind, IndexLookup,
+    IndexProgress, IngestError, LocateError,
+};
+use unhex_build_id::{BuildId, FileHash, Identity};
+use unhex_symbols::quality::Quality;
+use unhex_testkit::fixture::Program;
+
+use crate::artifacts_store::{Operation, Room, download, until, upload};
+use crate::calls::program;
+
+const DEBUGINFO: ArtifactKind = ArtifactKind::Debuginfo;
+
+/// The objects whose key has this in it.
+fn objects(room: &Room, part: &str) -> Vec<PathBuf> {
+    walkdir::WalkDir::new(room.folder.path().join("builds"))
+        .into_iter()
+        .map(|entry| entry.unwrap().into_path())
+        .filter(|path| path.is_file() && path.to_string_lossy().contains(part))
+        .collect()
+}
+
+fn blob_of(room: &Room, bytes: &[u8]) -> PathBuf {
+    let mut blobs = objects(room, "/blob/").into_iter();
+    blobs
+        .find(|blob| std::fs::read(blob).unwrap() == bytes)
+        .unwrap()
+}
+
+fn overwrite(path: &PathBuf, bytes: &[u8]) {
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// A program beside that of the other tests.
+fn other() -> unhex_testkit::fixture::Fixture {
+    Program::c("int main(void) { return 5; }")
+        .flags(&["-g"])
+        .build()
+}
+
+#[tokio::test]
+async fn a_sound_copy_of_a_damaged_file_is_converted_and_is_not_uploaded_again_and_again() {
+    let room = Room::new();
+    let (program, id) = (program().bytes(), program().build_id());
+    upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    let mut flipped = program.clone();
+    flipped[program.len() / 2] ^= 1;
+    overwrite(&blob_of(&room, &program), &flipped);
+    let replica = room.replica();
+    upload(&replica, (&id, DEBUGINFO), &program).await.unwrap();
+    let blobs = objects(&room, "/blob/").len();
+    upload(&replica, (&id, DEBUGINFO), &program).await.unwrap();
+    assert_eq!(objects(&room, "/blob/").len(), blobs);
+
+    room.converter.version.store(2, Ordering::SeqCst);
+    let (fresh, build_id) = (room.replica(), id.parse::<BuildId>().unwrap());
+    until(|| async {
+        match fresh.index(&build_id).await {
+            Ok(IndexLookup::Ready(_)) => Some(()),
+            Ok(IndexLookup::Converting) => None,
+            other => panic!("{other:?}"),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_deletion() {
+    let room = Room::new();
+    let (bytes, id) = (program().bytes(), program().build_id());
+    upload(&room.artifacts, (&id, DEBUGINFO), &bytes)
+        .await
+        .unwrap();
+    upload(
+        &room.artifacts,
+        (&other().build_id(), DEBUGINFO),
+        &other().bytes(),
+    )
+    .await
+    .unwrap();
+    let build_id: BuildId = id.parse().unwrap();
+    for record in objects(&room, &format!("{id}/rec/debuginfo")) {
+        overwrite(&record, &vec![b' '; 17 << 20]);
+    }
+    let replica = room.replica();
+    let listed = replica.list(None, 100).await.unwrap();
+    let mut ids: Vec<String> = listed.iter().map(|(id, _)| id.to_string()).collect();
+    ids.sort();
+    let mut expected = vec![id.clone(), other().build_id()];
+    expected.sort();
+    assert_eq!(ids, expected, "what cannot be read may be a file");
+    assert!(
+        listed
+            .iter()
+            .any(|(_, state)| state.check_readable().is_err())
+    );
+
+    let identity = Identity::FileHash(FileHash::of(&bytes));
+    let answer = replica.resolve(&identity).await;
+    assert!(
+        matches!(answer, Err(LocateError::Damaged { .. })),
+        "{answer:?}"
+    );
+
+    room.advance(Duration::from_hours(25));
+    let blobs = objects(&room, "/blob/").len();
+    replica.sweep().await.unwrap();
+    assert_eq!(objects(&room, "/blob/").len(), blobs);
+    let deleted = replica.delete(&build_id, Provenance::default()).await;
+    assert_eq!(deleted.unwrap(), Deletion::Deleted);
+    assert_eq!(download(&replica, &id, DEBUGINFO).await, None);
+}
+
+#[tokio::test]
+async fn a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept() {
+    let room = Room::new();
+    let (one, two) = (program(), other());
+    let mut ids = [one.build_id(), two.build_id()];
+    for program in [&one, &two] {
+        let id = program.build_id();
+        upload(&room.artifacts, (&id, DEBUGINFO), &program.bytes())
+            .await
+            .unwrap();
+        let id: BuildId = id.parse().unwrap();
+        room.artifacts
+            .delete(&id, Provenance::default())
+            .await
+            .unwrap();
+    }
+    ids.sort();
+    let first = format!("{}/rec/", ids[0]);
+    room.store.fail(ErrorKind::Other, move |operation, key| {
+        operation == Operation::List && key.contains(&first)
+    });
+    room.advance(Duration::from_hours(25));
+    room.artifacts.sweep().await.unwrap();
+    let left = |id: &str| objects(&room, &format!("{id}/blob/")).len();
+    assert!(left(&ids[0]) > 0);
+    assert_eq!(left(&ids[1]), 0);
+}
+
+#[tokio::test]
+async fn an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index() {
+    let room = Room::new();
+    let (program, id) = (program().bytes(), program().build_id());
+    let recorded = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    room.store.fail(ErrorKind::Other, move |operation, key| {
+        if operation == Operation::Put && key.contains("/rec/") {
+            recorded.store(true, Ordering::SeqCst);
+        }
+        operation == Operation::List && recorded.load(Ordering::SeqCst)
+    });
+    let stored = upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    assert_eq!(stored.index, IndexProgress::Converting);
+    assert!(stored.detail.contains("it is stored"), "{}", stored.detail);
+    room.store.mend();
+    assert_eq!(
+        download(&room.artifacts, &id, DEBUGINFO).await,
+        Some(program)
+    );
+}
+
+#[tokio::test]
+async fn the_symbols_of_files_that_cannot_be_converted_are_good_for_nothing() {
+    let room = Room::new();
+    room.converter.answer(Ok(Err(IndexFailure {
+        kind: IndexFailureKind::Malformed,
+        detail: "as told".to_owned(),
+    })));
+    let (program, id) = (program().bytes(), program().build_id());
+    let stored = upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    assert_eq!(
+        (stored.index, stored.quality),
+        (IndexProgress::Failed, Quality::None)
+    );
+}
+
+#[tokio::test]
+async fn an_upload_in_zstd_with_too_large_a_window_is_refused() {
+    let room = Room::new();
+    for (window_descriptor, is_taken) in [((26 - 10) << 3, true), ((27 - 10) << 3, false)] {
+        // One frame with one raw block of one byte.
+        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, window_descriptor, 9, 0, 0, b'x'];
+        let mut receiver = room.artifacts.receive(ContentEncoding::Zstd);
+        let written = receiver.write(frame.to_vec().into()).await;
+        let received = match written {
+            Ok(()) => receiver.finish().await.map(drop),
+            Err(error) => Err(error),
+        };
+        match received {
+            Ok(()) => assert!(is_taken),
+            Err(error) => assert!(
+                !is_taken && matches!(error, IngestError::Encoding { .. }),
+                "{error:?}"
+            ),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_bundle_of_sources_hides_no_file_of_another_bundle() {
+    let room = Room::new();
+    let id = program().build_id();
+    let bundle = |name: &str| {
+        let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        zip.start_file(name, zip::write::SimpleFileOptions::default())
+            .unwrap();
+        zip.write_all(name.as_bytes()).unwrap();
+        zip.finish().unwrap().into_inner()
+    };
+    let (first, second) = (bundle("src/first.c"), bundle("src/second.c"));
+    for bundle in [&first, &second] {
+        upload(&room.artifacts, (&id, ArtifactKind::Sources), bundle)
+            .await
+            .unwrap();
+    }
+    let build_id: BuildId = id.parse().unwrap();
+    overwrite(&blob_of(&room, &first), &vec![0; first.len()]);
+    let replica = room.replica();
+    let found = replica
+        .source(&build_id, "/src/second.c")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(&found.bytes[..], b"src/second.c");
+    let uncertain = replica.source(&build_id, "/src/first.c").await;
+    assert!(matches!(uncertain, Err(LocateError::Damaged { .. })));
+    upload(&replica, (&id, ArtifactKind::Sources), &first)
+        .await
+        .unwrap();
+    let found = replica
+        .source(&build_id, "/src/first.c")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(&found.bytes[..], b"src/first.c");
+    assert!(
+        replica
+            .source(&build_id, "/src/none.c")
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
