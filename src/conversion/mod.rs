@@ -1,6 +1,6 @@
 //! Debug files to symbol indexes, in a child process that may be killed.
 //!
-//! Debug files come from strangers: the child ([`crate::cli::convert_child`]) has limits on memory,
+//! Debug files come from strangers: the child (`unhex convert-child`) has limits on memory,
 //! CPU, time and output, and only what it wrote completely is looked at. [`child`] runs it,
 //! [`outcome`] says what its end means, [`protocol`] is what the two say to each other.
 

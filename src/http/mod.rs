@@ -2,7 +2,7 @@
 //!
 //! One file a resource; [`error`] alone knows status codes. Requests pass, from the outside in: the
 //! request's line in the log and its metrics ([`request_log`]), the name of the route, a catch for
-//! panics ([`panic`]), the write token where the table says `guarded` ([`auth`]), the handler.
+//! panics ([`mod@panic`]), the write token where the table says `guarded` ([`auth`]), the handler.
 
 pub mod auth;
 mod build_ids;

@@ -1,7 +1,7 @@
 //! What an ELF file is, read from its headers alone: enough to accept, refuse, compare and serve it.
 //!
 //! [`ElfFile`] is the file's own tables, whatever its class and byte order; [`ElfSummary`] is what
-//! is remembered of it; [`difference`] tells other code under a known build ID. DWARF is not
+//! is remembered of it; [`difference()`] tells other code under a known build ID. DWARF is not
 //! touched here. Everything is total on hostile bytes, and bounded by [`SECTIONS_MAX`].
 
 mod classify;

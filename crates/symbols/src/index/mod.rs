@@ -1,6 +1,6 @@
 //! The symbol index: what addresses mean, packed so that a look-up is quick and the file small.
 //!
-//! [`write`] makes one from a [`Model`](crate::model::Model); [`SymbolIndex`] reads one from bytes,
+//! [`write()`] makes one from a [`Model`](crate::model::Model); [`SymbolIndex`] reads one from bytes,
 //! mapped or in memory. A single address is asked with [`SymbolIndex::frames`]; many at once with
 //! [`SymbolIndex::resolve`] into a [`Batch`], which sorts them and decodes every block once.
 //!

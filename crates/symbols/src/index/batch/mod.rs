@@ -49,7 +49,7 @@ pub struct Batch {
 pub struct BatchFrame {
     /// For [`Batch::function`].
     pub function: u32,
-    /// For [`Batch::path`], or [`NONE`] when the file is not known.
+    /// For [`Batch::path`], or [`NONE`](crate::model::NONE) when the file is not known.
     pub file: u32,
     /// Line, from 1; 0 when unknown. Of the outer frames: the line of the call.
     pub line: u32,
@@ -167,7 +167,7 @@ impl Batch {
         self.files.iter().map(|entry| self.str_at(entry.path))
     }
 
-    /// A path of the answer, by [`BatchFrame::file`]; `None` for [`NONE`].
+    /// A path of the answer, by [`BatchFrame::file`]; `None` for [`NONE`](crate::model::NONE).
     #[inline]
     pub fn path(&self, file: u32) -> Option<&str> {
         self.files
@@ -253,7 +253,7 @@ impl FileEntry {
     }
 }
 
-/// Place of a thing in the answer's tables, or [`NONE`].
+/// Place of a thing in the answer's tables, or [`NONE`](crate::model::NONE).
 type Slot = u32;
 
 #[cfg(test)]
