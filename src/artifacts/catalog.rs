@@ -174,7 +174,7 @@ async fn record_names(
         let page = store.list(query).await?;
         let last_page = page.len() < PAGE_ENTRIES_MAX;
         after = page.last().map(|entry| entry.key.to_string());
-        // A name that is none was not written by any version of this program.
+        // Kinds of newer versions are names too; a name that is none was written by no version.
         names.extend(page.iter().filter_map(|entry| {
             let name = entry.key.as_str().strip_prefix(&prefix)?;
             name.parse::<RecordName>().ok()

@@ -101,6 +101,42 @@ pub enum RecordKind {
     Refusal,
     /// Records were deleted.
     Tombstone,
+    /// A kind of a newer version: it may say that there is a file, so nothing is absent beside it.
+    Unknown(UnknownKind),
+}
+
+/// The word of a record kind that this version does not know: 1 to 24 of `a-z`, `0-9`, `-`, `_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UnknownKind {
+    bytes: [u8; UNKNOWN_KIND_BYTES_MAX],
+    length: usize,
+}
+
+/// Longest word of a record kind: the longest of today has 10 letters.
+const UNKNOWN_KIND_BYTES_MAX: usize = 24;
+
+impl UnknownKind {
+    /// The word, when a later version could have written it.
+    fn new(word: &str) -> Option<Self> {
+        let is_legal =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
+        if word.is_empty() || !word.bytes().all(is_legal) {
+            return None;
+        }
+        let mut bytes = [0; UNKNOWN_KIND_BYTES_MAX];
+        bytes
+            .get_mut(..word.len())?
+            .copy_from_slice(word.as_bytes());
+        Some(Self {
+            bytes,
+            length: word.len(),
+        })
+    }
+
+    fn as_str(&self) -> &str {
+        let word = self.bytes.get(..self.length).unwrap_or_default();
+        std::str::from_utf8(word).unwrap_or_default()
+    }
 }
 
 impl RecordKind {
@@ -116,14 +152,20 @@ impl RecordKind {
     ];
 
     /// The word in names.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Artifact(kind) => kind.as_str(),
             Self::Index => "index",
             Self::Failure => "failure",
             Self::Refusal => "refusal",
             Self::Tombstone => "tombstone",
+            Self::Unknown(word) => word.as_str(),
         }
+    }
+
+    fn of_word(word: &str) -> Option<Self> {
+        let known = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
+        known.or_else(|| UnknownKind::new(word).map(Self::Unknown))
     }
 }
 
@@ -174,10 +216,7 @@ impl FromStr for RecordName {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let mut parts = text.strip_suffix(".json")?.splitn(3, '.');
-            let word = parts.next()?;
-            let kind = RecordKind::ALL
-                .into_iter()
-                .find(|kind| kind.as_str() == word)?;
+            let kind = RecordKind::of_word(parts.next()?)?;
             let sha256 = parts.next()?.parse().ok()?;
             let upload = parts.next()?.parse().ok()?;
             Some(Self {
@@ -252,7 +291,8 @@ mod tests {
 
     #[test]
     fn names_are_read_back_as_written() {
-        for kind in RecordKind::ALL {
+        let newer = UnknownKind::new("minidump").map(RecordKind::Unknown);
+        for kind in RecordKind::ALL.into_iter().chain(newer) {
             let name = RecordName {
                 kind,
                 sha256: ContentHash::of(b"x"),
@@ -263,6 +303,9 @@ mod tests {
         }
         assert!("index.json".parse::<RecordName>().is_err());
         assert!("index.00.00.json".parse::<RecordName>().is_err());
+        for word in ["", "Upper", "dotted.word", "longer-than-any-word-of-a-kind"] {
+            assert_eq!(UnknownKind::new(word), None, "{word}");
+        }
     }
 
     #[test]

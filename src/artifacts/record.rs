@@ -307,7 +307,7 @@ mod tests {
                 serde_json::from_slice(&record.to_json().unwrap()).unwrap();
             let example: serde_json::Value = serde_json::from_str(json).unwrap();
             assert_eq!(written, example, "{key}");
-            kinds.insert(name.kind.as_str());
+            kinds.insert(name.kind.as_str().to_owned());
         }
         let expected = [
             "executable",

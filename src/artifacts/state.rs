@@ -206,7 +206,12 @@ impl State {
     /// # Errors
     /// If one could not.
     pub fn check_readable(&self) -> Result<(), LocateError> {
-        let is_file = |lost: &&Unreadable| matches!(lost.name.kind, RecordKind::Artifact(_));
+        let is_file = |lost: &&Unreadable| {
+            matches!(
+                lost.name.kind,
+                RecordKind::Artifact(_) | RecordKind::Unknown(_)
+            )
+        };
         match self.unreadable.iter().find(is_file) {
             None => Ok(()),
             Some(lost) => Err(LocateError::Damaged {

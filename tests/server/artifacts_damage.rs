@@ -257,3 +257,28 @@ async fn a_damaged_bundle_of_sources_hides_no_file_of_another_bundle() {
             .is_none()
     );
 }
+
+#[tokio::test]
+async fn a_record_of_a_newer_version_is_no_absence_and_keeps_its_blob() {
+    let room = Room::new();
+    let (program, id) = (program().bytes(), program().build_id());
+    upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    for record in objects(&room, "/rec/") {
+        let name = record.file_name().unwrap().to_str().unwrap();
+        let (_, rest) = name.split_once('.').unwrap();
+        let newer = record.with_file_name(format!("minidump.{rest}"));
+        std::fs::rename(&record, newer).unwrap();
+    }
+    let blobs = objects(&room, "/blob/");
+    room.advance(Duration::from_hours(48));
+    let replica = room.replica();
+    replica.sweep().await.unwrap();
+    assert_eq!(objects(&room, "/blob/"), blobs);
+    let uncertain = replica.locate(&id.parse().unwrap(), DEBUGINFO).await;
+    assert!(
+        matches!(uncertain, Err(LocateError::Damaged { .. })),
+        "{uncertain:?}"
+    );
+}
