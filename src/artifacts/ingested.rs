@@ -43,7 +43,7 @@ pub struct Ingested {
     pub build_id: BuildId,
     /// What it is good for.
     pub kinds: BTreeSet<ArtifactKind>,
-    /// What the symbols of the build ID are good for now.
+    /// What the symbols of the build ID are good for at present.
     pub quality: Quality,
     /// Whether it is now the best of one of its kinds.
     pub changed: bool,

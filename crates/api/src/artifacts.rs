@@ -94,7 +94,7 @@ pub struct UploadAnswer {
     pub build_id: String,
     /// What the file is good for: an unstripped program is both executable and debuginfo.
     pub kinds: Vec<ArtifactKind>,
-    /// What the symbols of this build ID are good for now.
+    /// What the symbols of this build ID are good for at present.
     pub quality: Quality,
     /// Whether the store has more than before.
     pub changed: bool,

@@ -7,12 +7,12 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
-mod stub;
+mod scripted_server;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stub::{Step, answer, serve};
+use scripted_server::{Step, answer, serve};
 use unhex_api::artifacts::{ArtifactKind, UploadPlan, UploadQuestion};
 use unhex_api::client::{
     BodyProgress, Client, ClientError, ClientOptions, Encoding, FileBody, Place, ProgressFn,

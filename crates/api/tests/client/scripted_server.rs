@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// What the stub does with one connection.
+/// What the server does with one connection.
 pub(crate) enum Step {
     /// Reads the request and answers it.
     Answer(String),
