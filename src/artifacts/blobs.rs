@@ -89,13 +89,14 @@ impl Blobs {
             return Ok(file);
         }
         // A second open file, since reading moves the offset of a duplicated one.
-        let path = file.path.clone();
+        let (path, lease) = (file.path.clone(), file.lease.clone());
         let landing = self.hashing.join((key.clone(), fingerprint), || {
             let (key, expected) = (key.clone(), blob.sha256);
             let verified = self.verified.clone();
             async move {
                 let compare = move || compare(&path, &key, expected);
                 let compared = tokio::task::spawn_blocking(compare).await;
+                drop(lease);
                 let (key, found) = compared.unwrap_or_else(|error| Err(cut_off(&error)))?;
                 verified.insert(key, found);
                 Ok(())

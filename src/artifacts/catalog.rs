@@ -17,7 +17,7 @@ use super::located::LocateError;
 use super::record::{RECORD_BYTES_MAX, Record};
 use super::single_flight::SingleFlight;
 use super::state::{Known, State, Unreadable};
-use super::store::{GetLimit, ListQuery, ObjectStore, StoreError};
+use super::store::{GetLimit, ObjectStore, StoreError};
 use crate::metrics::CacheMeter;
 
 /// How old a state may be: an upload on another replica is seen that fast.
@@ -28,9 +28,6 @@ const RECORDS_KEPT: Duration = Duration::from_mins(10);
 
 /// Memory for records, by the length of their JSON.
 const CACHE_BYTES_MAX: u64 = 64 << 20;
-
-/// Keys in one page of a listing, which is what S3 gives at most.
-const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// Records that are read at once.
 const READS_AT_ONCE: usize = 16;
@@ -163,26 +160,13 @@ async fn record_names(
     id: &BuildId,
 ) -> Result<Vec<RecordName>, StoreError> {
     let prefix = layout::records(id);
-    let mut names = Vec::new();
-    let mut after = None;
-    loop {
-        let query = ListQuery {
-            prefix: prefix.clone(),
-            after: after.take(),
-            entries_max: PAGE_ENTRIES_MAX,
-        };
-        let page = store.list(query).await?;
-        let last_page = page.len() < PAGE_ENTRIES_MAX;
-        after = page.last().map(|entry| entry.key.to_string());
-        // Kinds of newer versions are names too; a name that is none was written by no version.
-        names.extend(page.iter().filter_map(|entry| {
-            let name = entry.key.as_str().strip_prefix(&prefix)?;
-            name.parse::<RecordName>().ok()
-        }));
-        if last_page {
-            return Ok(names);
-        }
-    }
+    let entries = store.list_all(prefix.clone()).await?;
+    // Kinds of newer versions are names too; a name that is none was written by no version.
+    let names = entries.iter().filter_map(|entry| {
+        let name = entry.key.as_str().strip_prefix(&prefix)?;
+        name.parse::<RecordName>().ok()
+    });
+    Ok(names.collect())
 }
 
 /// A record with its length, or `None` when it was swept away since it was listed.

@@ -17,14 +17,16 @@ use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
 
 use super::index_standing::{IndexStanding, Plan};
-use super::located::{ArtifactKind, IndexFailure, IndexFile, IndexLookup, LocateError, Origin};
+use super::located::{
+    Artifact, ArtifactKind, IndexFailure, IndexFile, IndexLookup, LocateError, Origin,
+};
 use super::publish::{Publish, PublishError};
 use super::record::{
     ArtifactRecord, FailureRecord, IndexRecord, Provenance, RecordBody, TombstoneRecord,
 };
 use super::single_flight::{Landing, SingleFlight};
 use super::state::{State, Stored};
-use super::store::StagedFile;
+use super::store::{BlobContent, StagedFile};
 use super::{ContentHash, Inner};
 use crate::conversion::{
     ConversionSource, ConversionSources, Converted, Converter, ConverterUnavailable,
@@ -190,29 +192,31 @@ impl Inner {
     }
 
     /// The supplementary file of a plan, if it asks for one that is there.
-    async fn supplement(&self, plan: &Plan) -> Result<Option<ConversionSource>, LocateError> {
+    async fn supplement(&self, plan: &Plan) -> Result<Option<Artifact>, LocateError> {
         let Some(id) = plan.supplement() else {
             return Ok(None);
         };
         let state = self.catalog.state(id).await?;
-        self.conversion_source(id, state.best(ArtifactKind::Debuginfo))
+        self.source_file(id, state.best(ArtifactKind::Debuginfo))
             .await
     }
 
     async fn convert(&self, id: &BuildId, plan: &Plan) -> Result<(), LocateError> {
+        // They are open until the conversion has ended, so that they stay at their paths.
+        let debuginfo = self.source_file(id, plan.debuginfo.as_ref()).await?;
+        let executable = self.source_file(id, plan.executable.as_ref()).await?;
+        let supplement = self.supplement(plan).await?;
+        let dwp = self.source_file(id, plan.dwp.as_ref()).await?;
         let sources = ConversionSources {
-            debuginfo: self.conversion_source(id, plan.debuginfo.as_ref()).await?,
-            executable: self.conversion_source(id, plan.executable.as_ref()).await?,
-            supplement: self.supplement(plan).await?,
-            dwp: self.conversion_source(id, plan.dwp.as_ref()).await?,
+            debuginfo: debuginfo.as_ref().map(conversion_source),
+            executable: executable.as_ref().map(conversion_source),
+            supplement: supplement.as_ref().map(conversion_source),
+            dwp: dwp.as_ref().map(conversion_source),
         };
-        let supplement = sources
-            .supplement
-            .as_ref()
-            .map(|source| ContentHash(source.sha256));
         let name = format!("{}.index", self.clock.upload_id());
         let output = self.store.staging().folder().join(name);
         let converted = self.indexing.converter.convert(&sources, &output).await;
+        let supplement = supplement.map(|file| ContentHash(file.sha256));
         let result = converted.map_err(|error| LocateError::Converter {
             detail: error.detail,
         })?;
@@ -237,22 +241,16 @@ impl Inner {
         .map_err(LocateError::from)
     }
 
-    async fn conversion_source(
+    async fn source_file(
         &self,
         id: &BuildId,
         artifact: Option<&Stored<ArtifactRecord>>,
-    ) -> Result<Option<ConversionSource>, LocateError> {
-        match artifact {
-            Some(artifact) => {
-                let state = self.catalog.state(id).await?;
-                let opened = self.open_any_copy(id, &state, artifact).await?;
-                Ok(Some(ConversionSource {
-                    path: opened.path,
-                    sha256: opened.sha256,
-                }))
-            }
-            None => Ok(None),
-        }
+    ) -> Result<Option<Artifact>, LocateError> {
+        let Some(artifact) = artifact else {
+            return Ok(None);
+        };
+        let state = self.catalog.state(id).await?;
+        self.open_any_copy(id, &state, artifact).await.map(Some)
     }
 
     /// Hashes what the converter wrote.
@@ -297,7 +295,9 @@ impl Inner {
         (mut record, staged): (IndexRecord, StagedFile),
     ) -> Result<(), PublishError> {
         let publish = Publish::begin(self, id);
-        record.blob = publish.blob(record.sha256, staged).await?;
+        record.blob = publish
+            .blob(record.sha256, (staged, BlobContent::SymbolIndex))
+            .await?;
         publish.record(RecordBody::Index(record)).await
     }
 
@@ -341,6 +341,7 @@ impl Inner {
         let executable = state.best(ArtifactKind::Executable);
         Ok(IndexFile {
             path: file.path,
+            lease: file.lease,
             size_bytes: file.size_bytes,
             sha256: body.sha256.0,
             quality: body.quality,
@@ -349,6 +350,13 @@ impl Inner {
                 .and_then(|artifact| artifact.body.elf.as_ref())
                 .map(|elf| Arc::new(elf.segments.clone())),
         })
+    }
+}
+
+fn conversion_source(file: &Artifact) -> ConversionSource {
+    ConversionSource {
+        path: file.path.clone(),
+        sha256: file.sha256,
     }
 }
 

@@ -18,7 +18,7 @@ use super::publish::Publish;
 use super::receive::Received;
 use super::record::{ArtifactRecord, RecordBody, RefusalRecord};
 use super::state::State;
-use super::store::{BlobForm, StoreError};
+use super::store::{BlobContent, BlobForm, StoreError};
 use super::{ContentHash, Inner, homes};
 
 /// How long an upload waits for its index before it answers that the conversion goes on.
@@ -163,7 +163,9 @@ impl Inner {
         publish.check(&RecordBody::Artifact(Box::new(record.clone())))?;
         publish.aliases(&inspected.identities).await?;
         if publish_anew {
-            let blob = publish.blob(sha256, received.staged).await?;
+            let blob = publish
+                .blob(sha256, (received.staged, BlobContent::Artifact))
+                .await?;
             publish
                 .record(RecordBody::Artifact(Box::new(ArtifactRecord {
                     blob,

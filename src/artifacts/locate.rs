@@ -73,6 +73,7 @@ impl Inner {
         Ok(Artifact {
             file: opened.file,
             path: opened.path,
+            lease: opened.lease,
             size_bytes: opened.size_bytes,
             sha256: body.sha256.0,
             modified: UNIX_EPOCH + Duration::from_secs(body.provenance.at_unix_seconds),

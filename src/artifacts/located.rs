@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use unhex_symbols::quality::Quality;
 use unhex_symbols::segments::LoadSegments;
 
-use super::store::StoreError;
+use super::store::{Lease, StoreError};
 
 /// What a file is to its build ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,8 +69,10 @@ pub enum Origin {
 pub struct Artifact {
     /// Opened for reading at offset 0; stays readable when the blob is removed meanwhile.
     pub file: File,
-    /// Its path, for children that map it.
+    /// Its path, for children that map it. The file stays there as long as `lease` is kept.
     pub path: PathBuf,
+    /// Keeps the file at its path.
+    pub lease: Lease,
     /// Its length.
     pub size_bytes: u64,
     /// SHA-256 of its bytes.
@@ -122,8 +124,10 @@ pub enum IndexLookup {
 /// A symbol index that lies on this disk.
 #[derive(Clone, Debug)]
 pub struct IndexFile {
-    /// Its path, to be mapped.
+    /// Its path, to be mapped. The file stays there as long as `lease` is kept.
     pub path: PathBuf,
+    /// Keeps the file at its path.
+    pub lease: Lease,
     /// Its length.
     pub size_bytes: u64,
     /// SHA-256 of its bytes: the key of the cache of open indexes.

@@ -12,7 +12,7 @@ use unhex_build_id::{BuildId, Identity};
 use super::Inner;
 use super::layout::{self, UploadId};
 use super::record::{RECORD_BYTES_MAX, Record, RecordBody};
-use super::store::{BlobForm, StagedFile, StoreError};
+use super::store::{BlobContent, BlobForm, StagedFile, StoreError};
 
 /// The longest that may pass between the beginning of a publish and its record.
 pub(super) const PUBLISH_AGE_MAX: Duration = Duration::from_hours(1);
@@ -58,10 +58,10 @@ impl<'a> Publish<'a> {
     pub(super) async fn blob(
         &self,
         sha256: super::ContentHash,
-        staged: StagedFile,
+        (staged, content): (StagedFile, BlobContent),
     ) -> Result<BlobForm, PublishError> {
         let key = layout::blob(self.id, sha256, self.upload).map_err(StoreError::from)?;
-        Ok(self.inner.store.put_file(key, staged).await?)
+        Ok(self.inner.store.put_file(key, staged, content).await?)
     }
 
     /// Puts aliases; those that are there already are right.

@@ -13,13 +13,10 @@ use unhex_build_id::BuildId;
 use super::Inner;
 use super::layout::{self, RecordName};
 use super::located::LocateError;
-use super::store::{ListQuery, ObjectEntry, StoreError};
+use super::store::{ListQuery, ObjectEntry, PAGE_ENTRIES_MAX, StoreError};
 
 /// How long everything is left alone.
 const SWEEP_AGE_MIN: Duration = Duration::from_hours(24);
-
-/// Keys in one page of a listing.
-const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// What a sweep removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,8 +73,8 @@ impl Inner {
     async fn sweep_one(&self, id: &BuildId, swept: &mut Swept) -> Result<(), LocateError> {
         // The blobs are listed first: what is put in between is young.
         let folder = layout::folder(id);
-        let blobs = self.list_all(format!("{folder}blob/")).await?;
-        let records = self.list_all(layout::records(id)).await?;
+        let blobs = self.store.list_all(format!("{folder}blob/")).await?;
+        let records = self.store.list_all(layout::records(id)).await?;
         let state = self.catalog.state_now(id).await?;
         // What is unreadable here may name a blob.
         if !state.unreadable.is_empty() {
@@ -132,22 +129,5 @@ impl Inner {
         swept.objects += 1;
         swept.bytes = swept.bytes.saturating_add(entry.size_bytes);
         Ok(())
-    }
-
-    async fn list_all(&self, prefix: String) -> Result<Vec<ObjectEntry>, StoreError> {
-        let mut entries: Vec<ObjectEntry> = Vec::new();
-        loop {
-            let query = ListQuery {
-                prefix: prefix.clone(),
-                after: entries.last().map(|entry| entry.key.to_string()),
-                entries_max: PAGE_ENTRIES_MAX,
-            };
-            let page = self.store.list(query).await?;
-            let last_page = page.len() < PAGE_ENTRIES_MAX;
-            entries.extend(page);
-            if last_page {
-                return Ok(entries);
-            }
-        }
     }
 }

@@ -257,6 +257,7 @@ mod tests {
         Download::file(Artifact {
             file,
             path: "/nowhere".into(),
+            lease: crate::artifacts::store::Lease::unlimited(),
             size_bytes: 10,
             sha256: [0xab; 32],
             modified: SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777),

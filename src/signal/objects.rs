@@ -15,7 +15,7 @@ use super::ignored::{IgnoreRecord, RECORD_VERSION};
 use super::ledger::{self, Part, ReadSegmentError, SEGMENT_BYTES_MAX, SEGMENTS, Segment};
 use super::view::millis;
 use crate::artifacts::store::{
-    GetLimit, ListQuery, ObjectEntry, ObjectKey, ObjectStore, ParseObjectKeyError, StoreError,
+    GetLimit, ObjectEntry, ObjectKey, ObjectStore, ParseObjectKeyError, StoreError,
 };
 use crate::artifacts::{Clock, ContentHash};
 
@@ -24,9 +24,6 @@ const IGNORED: &str = "signal/ignored/";
 
 /// The largest decision: a reason and a name.
 const IGNORED_BYTES_MAX: u64 = 64 << 10;
-
-/// Keys in one page of a listing.
-const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// A segment that was put longer ago belongs to a replica that is gone, or that has nothing to say.
 const GONE_AFTER: Duration = Duration::from_mins(10);
@@ -218,20 +215,7 @@ impl Objects {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, StoreError> {
-        let mut entries: Vec<ObjectEntry> = Vec::new();
-        loop {
-            let query = ListQuery {
-                prefix: prefix.to_owned(),
-                after: entries.last().map(|entry| entry.key.to_string()),
-                entries_max: PAGE_ENTRIES_MAX,
-            };
-            let page = self.store.list(query).await?;
-            let is_last = page.len() < PAGE_ENTRIES_MAX;
-            entries.extend(page);
-            if is_last {
-                return Ok(entries);
-            }
-        }
+        self.store.list_all(prefix.to_owned()).await
     }
 }
 
@@ -258,12 +242,7 @@ pub(super) async fn write_decision(
     let json = serde_json::to_vec_pretty(record)
         .map_err(|error| LedgerError::Encoding(error.to_string()))?;
     store.put(key.clone(), Bytes::from(json)).await?;
-    let before = ListQuery {
-        prefix: folder,
-        after: None,
-        entries_max: PAGE_ENTRIES_MAX,
-    };
-    for entry in store.list(before).await? {
+    for entry in store.list_all(folder).await? {
         if entry.key < key {
             store.delete(entry.key).await?;
         }

@@ -12,17 +12,29 @@ use unhex::conversion::{Converted, ConverterUnavailable};
 use unhex_build_id::BuildId;
 use unhex_testkit::fixture::{Program, build_id_of, dwz_multifile};
 
+use crate::artifacts_backends::on_every_store;
 use crate::artifacts_store::{Room, converted, until, upload};
 use crate::calls::{bytes, program};
+
+on_every_store!(
+    a_supplementary_file_that_comes_later_completes_the_index,
+    an_upload_answers_with_its_index_and_the_next_look_up_converts_nothing,
+    the_executable_that_comes_after_the_debuginfo_leads_to_a_new_index,
+    a_newer_converter_converts_again_on_demand_and_an_older_failure_is_tried_again,
+    a_converter_that_cannot_be_run_says_nothing_of_the_files,
+    those_who_wait_for_one_conversion_share_it_and_may_leave,
+    an_index_of_fewer_files_serves_while_the_better_one_is_made,
+    a_damaged_index_is_made_anew,
+);
 
 const DEBUGINFO: ArtifactKind = ArtifactKind::Debuginfo;
 const EXECUTABLE: ArtifactKind = ArtifactKind::Executable;
 
-/// A room, the program's build ID as text and as itself.
-fn room() -> (Room, String, BuildId) {
+/// The program's build ID as text and as itself.
+fn ids() -> (String, BuildId) {
     let id = program().build_id();
     let build_id = id.parse().unwrap();
-    (Room::new(), id, build_id)
+    (id, build_id)
 }
 
 async fn ready(room: &Room, id: &BuildId) -> Option<String> {
@@ -32,9 +44,8 @@ async fn ready(room: &Room, id: &BuildId) -> Option<String> {
     }
 }
 
-#[tokio::test]
-async fn an_upload_answers_with_its_index_and_the_next_look_up_converts_nothing() {
-    let (room, id, build_id) = room();
+async fn an_upload_answers_with_its_index_and_the_next_look_up_converts_nothing(room: Room) {
+    let (id, build_id) = ids();
     let stored = upload(&room.artifacts, (&id, DEBUGINFO), &program().bytes())
         .await
         .unwrap();
@@ -51,9 +62,8 @@ async fn an_upload_answers_with_its_index_and_the_next_look_up_converts_nothing(
     assert_eq!(room.converter.runs(), 1);
 }
 
-#[tokio::test]
-async fn the_executable_that_comes_after_the_debuginfo_leads_to_a_new_index() {
-    let (room, id, build_id) = room();
+async fn the_executable_that_comes_after_the_debuginfo_leads_to_a_new_index(room: Room) {
+    let (id, build_id) = ids();
     let debug = bytes(program().debug_only());
     upload(&room.artifacts, (&id, DEBUGINFO), &debug)
         .await
@@ -72,9 +82,10 @@ async fn the_executable_that_comes_after_the_debuginfo_leads_to_a_new_index() {
     assert!(index.segments.is_some());
 }
 
-#[tokio::test]
-async fn a_newer_converter_converts_again_on_demand_and_an_older_failure_is_tried_again() {
-    let (room, id, build_id) = room();
+async fn a_newer_converter_converts_again_on_demand_and_an_older_failure_is_tried_again(
+    room: Room,
+) {
+    let (id, build_id) = ids();
     let failure = IndexFailure {
         kind: IndexFailureKind::Malformed,
         detail: "cyclic".to_owned(),
@@ -103,9 +114,8 @@ async fn a_newer_converter_converts_again_on_demand_and_an_older_failure_is_trie
     assert_eq!(room.converter.runs(), 2);
 }
 
-#[tokio::test]
-async fn a_converter_that_cannot_be_run_says_nothing_of_the_files() {
-    let (room, id, build_id) = room();
+async fn a_converter_that_cannot_be_run_says_nothing_of_the_files(room: Room) {
+    let (id, build_id) = ids();
     let absent = ConverterUnavailable {
         detail: "no such program".to_owned(),
     };
@@ -129,9 +139,8 @@ async fn a_converter_that_cannot_be_run_says_nothing_of_the_files() {
     assert!(index.await.size_bytes > 0);
 }
 
-#[tokio::test]
-async fn those_who_wait_for_one_conversion_share_it_and_may_leave() {
-    let (room, id, build_id) = room();
+async fn those_who_wait_for_one_conversion_share_it_and_may_leave(room: Room) {
+    let (id, build_id) = ids();
     let gate = Arc::new(Semaphore::new(0));
     let at_gate = Arc::clone(&gate);
     room.converter.set(move |_| {
@@ -156,9 +165,8 @@ async fn those_who_wait_for_one_conversion_share_it_and_may_leave() {
     assert_eq!(room.converter.runs(), 1);
 }
 
-#[tokio::test]
-async fn an_index_of_fewer_files_serves_while_the_better_one_is_made() {
-    let (room, id, build_id) = room();
+async fn an_index_of_fewer_files_serves_while_the_better_one_is_made(room: Room) {
+    let (id, build_id) = ids();
     let debug = bytes(program().debug_only());
     upload(&room.artifacts, (&id, DEBUGINFO), &debug)
         .await
@@ -193,9 +201,8 @@ async fn an_index_of_fewer_files_serves_while_the_better_one_is_made() {
     );
 }
 
-#[tokio::test]
-async fn a_damaged_index_is_made_anew() {
-    let (room, id, build_id) = room();
+async fn a_damaged_index_is_made_anew(room: Room) {
+    let (id, build_id) = ids();
     upload(&room.artifacts, (&id, DEBUGINFO), &program().bytes())
         .await
         .unwrap();
@@ -203,16 +210,15 @@ async fn a_damaged_index_is_made_anew() {
         panic!("it was ready");
     };
     let whole = std::fs::read(&index.path).unwrap();
-    std::fs::remove_file(&index.path).unwrap();
-    std::fs::write(&index.path, vec![0; whole.len()]).unwrap();
+    let key = room.blob_of(&whole).await;
+    room.overwrite(&key, Some(&vec![0; whole.len()])).await;
     let lookup = room.artifacts.index(&build_id).await.unwrap();
     assert!(matches!(lookup, IndexLookup::Converting), "{lookup:?}");
     assert!(until(|| ready(&room, &build_id)).await.starts_with("1 "));
     assert_eq!(room.converter.runs(), 2);
 }
 
-#[tokio::test]
-async fn a_supplementary_file_that_comes_later_completes_the_index() {
+async fn a_supplementary_file_that_comes_later_completes_the_index(room: Room) {
     let text = |name: &str| {
         format!(
             "struct shared {{ int a, b, c, d; char e[40]; struct shared *next; }}; \
@@ -225,7 +231,6 @@ async fn a_supplementary_file_that_comes_later_completes_the_index() {
     let dwz = dwz_multifile(&[&one, &two]);
     let (debug, supplement) = (bytes(&dwz.programs[0]), bytes(&dwz.supplement));
     let (id, supplement_id) = (one.build_id(), build_id_of(&dwz.supplement).unwrap());
-    let room = Room::new();
     let wants = supplement_id.clone();
     room.converter.set(move |sources| {
         let missing = sources.supplement.is_none().then(|| wants.clone());

@@ -1,11 +1,11 @@
 //! What is damaged in the store costs itself only: other files, other build IDs and uploads go on.
 
 use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use unhex::artifacts::record::Provenance;
+use unhex::artifacts::store::GetLimit;
 use unhex::artifacts::{
     ArtifactKind, ContentEncoding, Deletion, IndexFailure, IndexFailureKind, IndexLookup,
     IndexProgress, IngestError, LocateError,
@@ -14,31 +14,22 @@ use unhex_build_id::{BuildId, FileHash, Identity};
 use unhex_symbols::quality::Quality;
 use unhex_testkit::fixture::Program;
 
+use crate::artifacts_backends::on_every_store;
 use crate::artifacts_store::{Operation, Room, download, until, upload};
 use crate::calls::program;
 
+on_every_store!(
+    a_sound_copy_of_a_damaged_file_is_converted_and_is_not_uploaded_again_and_again,
+    one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_deletion,
+    a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept,
+    an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index,
+    the_symbols_of_files_that_cannot_be_converted_are_good_for_nothing,
+    an_upload_in_zstd_with_too_large_a_window_is_refused,
+    a_damaged_bundle_of_sources_hides_no_file_of_another_bundle,
+    a_record_of_a_newer_version_is_no_absence_and_keeps_its_blob,
+);
+
 const DEBUGINFO: ArtifactKind = ArtifactKind::Debuginfo;
-
-/// The objects whose key has this in it.
-fn objects(room: &Room, part: &str) -> Vec<PathBuf> {
-    walkdir::WalkDir::new(room.folder.path().join("builds"))
-        .into_iter()
-        .map(|entry| entry.unwrap().into_path())
-        .filter(|path| path.is_file() && path.to_string_lossy().contains(part))
-        .collect()
-}
-
-fn blob_of(room: &Room, bytes: &[u8]) -> PathBuf {
-    let mut blobs = objects(room, "/blob/").into_iter();
-    blobs
-        .find(|blob| std::fs::read(blob).unwrap() == bytes)
-        .unwrap()
-}
-
-fn overwrite(path: &PathBuf, bytes: &[u8]) {
-    std::fs::remove_file(path).unwrap();
-    std::fs::write(path, bytes).unwrap();
-}
 
 /// A program beside that of the other tests.
 fn other() -> unhex_testkit::fixture::Fixture {
@@ -47,21 +38,22 @@ fn other() -> unhex_testkit::fixture::Fixture {
         .build()
 }
 
-#[tokio::test]
-async fn a_sound_copy_of_a_damaged_file_is_converted_and_is_not_uploaded_again_and_again() {
-    let room = Room::new();
+async fn a_sound_copy_of_a_damaged_file_is_converted_and_is_not_uploaded_again_and_again(
+    room: Room,
+) {
     let (program, id) = (program().bytes(), program().build_id());
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
         .unwrap();
     let mut flipped = program.clone();
     flipped[program.len() / 2] ^= 1;
-    overwrite(&blob_of(&room, &program), &flipped);
+    room.overwrite(&room.blob_of(&program).await, Some(&flipped))
+        .await;
     let replica = room.replica();
     upload(&replica, (&id, DEBUGINFO), &program).await.unwrap();
-    let blobs = objects(&room, "/blob/").len();
+    let blobs = room.keys("/blob/").await.len();
     upload(&replica, (&id, DEBUGINFO), &program).await.unwrap();
-    assert_eq!(objects(&room, "/blob/").len(), blobs);
+    assert_eq!(room.keys("/blob/").await.len(), blobs);
 
     room.converter.version.store(2, Ordering::SeqCst);
     let (fresh, build_id) = (room.replica(), id.parse::<BuildId>().unwrap());
@@ -75,9 +67,7 @@ async fn a_sound_copy_of_a_damaged_file_is_converted_and_is_not_uploaded_again_a
     .await;
 }
 
-#[tokio::test]
-async fn one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_deletion() {
-    let room = Room::new();
+async fn one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_deletion(room: Room) {
     let (bytes, id) = (program().bytes(), program().build_id());
     upload(&room.artifacts, (&id, DEBUGINFO), &bytes)
         .await
@@ -90,8 +80,8 @@ async fn one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_del
     .await
     .unwrap();
     let build_id: BuildId = id.parse().unwrap();
-    for record in objects(&room, &format!("{id}/rec/debuginfo")) {
-        overwrite(&record, &vec![b' '; 17 << 20]);
+    for record in room.keys(&format!("{id}/rec/debuginfo")).await {
+        room.overwrite(&record, Some(&vec![b' '; 17 << 20])).await;
     }
     let replica = room.replica();
     let listed = replica.list(None, 100).await.unwrap();
@@ -114,17 +104,15 @@ async fn one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_del
     );
 
     room.advance(Duration::from_hours(25));
-    let blobs = objects(&room, "/blob/").len();
+    let blobs = room.keys("/blob/").await.len();
     replica.sweep().await.unwrap();
-    assert_eq!(objects(&room, "/blob/").len(), blobs);
+    assert_eq!(room.keys("/blob/").await.len(), blobs);
     let deleted = replica.delete(&build_id, Provenance::default()).await;
     assert_eq!(deleted.unwrap(), Deletion::Deleted);
     assert_eq!(download(&replica, &id, DEBUGINFO).await, None);
 }
 
-#[tokio::test]
-async fn a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept() {
-    let room = Room::new();
+async fn a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept(room: Room) {
     let (one, two) = (program(), other());
     let mut ids = [one.build_id(), two.build_id()];
     for program in [&one, &two] {
@@ -145,14 +133,12 @@ async fn a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept() {
     });
     room.advance(Duration::from_hours(25));
     room.artifacts.sweep().await.unwrap();
-    let left = |id: &str| objects(&room, &format!("{id}/blob/")).len();
-    assert!(left(&ids[0]) > 0);
-    assert_eq!(left(&ids[1]), 0);
+    let left = async |id: &str| room.keys(&format!("{id}/blob/")).await.len();
+    assert!(left(&ids[0]).await > 0);
+    assert_eq!(left(&ids[1]).await, 0);
 }
 
-#[tokio::test]
-async fn an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index() {
-    let room = Room::new();
+async fn an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     let recorded = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     room.store.fail(ErrorKind::Other, move |operation, key| {
@@ -173,9 +159,7 @@ async fn an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index() 
     );
 }
 
-#[tokio::test]
-async fn the_symbols_of_files_that_cannot_be_converted_are_good_for_nothing() {
-    let room = Room::new();
+async fn the_symbols_of_files_that_cannot_be_converted_are_good_for_nothing(room: Room) {
     room.converter.answer(Ok(Err(IndexFailure {
         kind: IndexFailureKind::Malformed,
         detail: "as told".to_owned(),
@@ -190,9 +174,7 @@ async fn the_symbols_of_files_that_cannot_be_converted_are_good_for_nothing() {
     );
 }
 
-#[tokio::test]
-async fn an_upload_in_zstd_with_too_large_a_window_is_refused() {
-    let room = Room::new();
+async fn an_upload_in_zstd_with_too_large_a_window_is_refused(room: Room) {
     for (window_descriptor, is_taken) in [((26 - 10) << 3, true), ((27 - 10) << 3, false)] {
         // One frame with one raw block of one byte.
         let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, window_descriptor, 9, 0, 0, b'x'];
@@ -212,9 +194,7 @@ async fn an_upload_in_zstd_with_too_large_a_window_is_refused() {
     }
 }
 
-#[tokio::test]
-async fn a_damaged_bundle_of_sources_hides_no_file_of_another_bundle() {
-    let room = Room::new();
+async fn a_damaged_bundle_of_sources_hides_no_file_of_another_bundle(room: Room) {
     let id = program().build_id();
     let bundle = |name: &str| {
         let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -230,7 +210,8 @@ async fn a_damaged_bundle_of_sources_hides_no_file_of_another_bundle() {
             .unwrap();
     }
     let build_id: BuildId = id.parse().unwrap();
-    overwrite(&blob_of(&room, &first), &vec![0; first.len()]);
+    room.overwrite(&room.blob_of(&first).await, Some(&vec![0; first.len()]))
+        .await;
     let replica = room.replica();
     let found = replica
         .source(&build_id, "/src/second.c")
@@ -258,24 +239,26 @@ async fn a_damaged_bundle_of_sources_hides_no_file_of_another_bundle() {
     );
 }
 
-#[tokio::test]
-async fn a_record_of_a_newer_version_is_no_absence_and_keeps_its_blob() {
-    let room = Room::new();
+async fn a_record_of_a_newer_version_is_no_absence_and_keeps_its_blob(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
         .unwrap();
-    for record in objects(&room, "/rec/") {
-        let name = record.file_name().unwrap().to_str().unwrap();
+    let limit = GetLimit { bytes_max: 1 << 20 };
+    for record in room.keys("/rec/").await {
+        let (folder, name) = record.as_str().rsplit_once('/').unwrap();
         let (_, rest) = name.split_once('.').unwrap();
-        let newer = record.with_file_name(format!("minidump.{rest}"));
-        std::fs::rename(&record, newer).unwrap();
+        let newer = format!("{folder}/minidump.{rest}").parse().unwrap();
+        let store = room.plain_store();
+        let bytes = store.get(record.clone(), limit).await.unwrap().unwrap();
+        store.put(newer, bytes).await.unwrap();
+        store.delete(record).await.unwrap();
     }
-    let blobs = objects(&room, "/blob/");
+    let blobs = room.keys("/blob/").await;
     room.advance(Duration::from_hours(48));
     let replica = room.replica();
     replica.sweep().await.unwrap();
-    assert_eq!(objects(&room, "/blob/"), blobs);
+    assert_eq!(room.keys("/blob/").await, blobs);
     let uncertain = replica.locate(&id.parse().unwrap(), DEBUGINFO).await;
     assert!(
         matches!(uncertain, Err(LocateError::Damaged { .. })),

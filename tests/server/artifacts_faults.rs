@@ -1,7 +1,6 @@
 //! Artifacts over a store that fails: nothing half, nothing lost silently, nothing wrong remembered.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use unhex::artifacts::record::Provenance;
@@ -12,31 +11,30 @@ use unhex::artifacts::{
 };
 use unhex_build_id::BuildId;
 
+use crate::artifacts_backends::on_every_store;
 use crate::artifacts_store::{Operation, Room, download, upload};
 use crate::calls::program;
 
+on_every_store!(
+    a_full_disk_fails_the_upload_leaves_nothing_and_the_next_one_succeeds,
+    a_full_disk_fails_a_deletion_with_its_reason_and_deletes_nothing,
+    a_crash_between_blob_and_record_leaves_the_old_state_and_a_blob_for_the_sweeper,
+    a_store_that_cannot_be_read_is_no_answer_and_is_not_remembered,
+    a_damaged_or_missing_blob_is_never_absence_and_an_upload_mends_it,
+    a_record_that_cannot_be_read_makes_absence_uncertain,
+    a_publish_that_takes_longer_than_an_hour_gives_up,
+    what_was_deleted_is_swept_after_a_day_and_what_lives_stays,
+    a_record_that_nobody_would_read_again_is_refused_and_nothing_of_it_is_kept,
+);
+
 const DEBUGINFO: ArtifactKind = ArtifactKind::Debuginfo;
 
-/// The blobs that lie in the folder.
-fn blobs(room: &Room) -> Vec<PathBuf> {
-    walkdir::WalkDir::new(room.folder.path().join("builds"))
-        .into_iter()
-        .filter_map(Result::ok)
-        .map(walkdir::DirEntry::into_path)
-        .filter(|path| path.is_file() && path.parent().unwrap().ends_with("blob"))
-        .collect()
+/// How many blobs are there.
+async fn blobs(room: &Room) -> usize {
+    room.keys("/blob/").await.len()
 }
 
-fn staged(room: &Room) -> usize {
-    walkdir::WalkDir::new(room.folder.path().join("staging"))
-        .into_iter()
-        .filter(|entry| entry.as_ref().unwrap().file_type().is_file())
-        .count()
-}
-
-#[tokio::test]
-async fn a_full_disk_fails_the_upload_leaves_nothing_and_the_next_one_succeeds() {
-    let room = Room::new();
+async fn a_full_disk_fails_the_upload_leaves_nothing_and_the_next_one_succeeds(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     room.store.fail(ErrorKind::StorageFull, |operation, _| {
         operation == Operation::PutFile
@@ -46,7 +44,7 @@ async fn a_full_disk_fails_the_upload_leaves_nothing_and_the_next_one_succeeds()
         panic!("{failed:?}");
     };
     assert_eq!(download(&room.artifacts, &id, DEBUGINFO).await, None);
-    assert_eq!((blobs(&room).len(), staged(&room)), (0, 0));
+    assert_eq!((blobs(&room).await, room.staged()), (0, 0));
     room.store.mend();
     let stored = upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
@@ -58,9 +56,7 @@ async fn a_full_disk_fails_the_upload_leaves_nothing_and_the_next_one_succeeds()
     );
 }
 
-#[tokio::test]
-async fn a_full_disk_fails_a_deletion_with_its_reason_and_deletes_nothing() {
-    let room = Room::new();
+async fn a_full_disk_fails_a_deletion_with_its_reason_and_deletes_nothing(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
@@ -89,9 +85,9 @@ async fn a_full_disk_fails_a_deletion_with_its_reason_and_deletes_nothing() {
     );
 }
 
-#[tokio::test]
-async fn a_crash_between_blob_and_record_leaves_the_old_state_and_a_blob_for_the_sweeper() {
-    let room = Room::new();
+async fn a_crash_between_blob_and_record_leaves_the_old_state_and_a_blob_for_the_sweeper(
+    room: Room,
+) {
     let (program, id) = (program().bytes(), program().build_id());
     room.store.fail(ErrorKind::Other, |operation, key| {
         operation == Operation::Put && key.contains("/rec/")
@@ -101,27 +97,25 @@ async fn a_crash_between_blob_and_record_leaves_the_old_state_and_a_blob_for_the
         .unwrap_err();
     room.store.mend();
     assert_eq!(download(&room.artifacts, &id, DEBUGINFO).await, None);
-    assert_eq!(blobs(&room).len(), 1);
+    assert_eq!(blobs(&room).await, 1);
 
     room.artifacts.sweep().await.unwrap();
-    assert_eq!(blobs(&room).len(), 1, "it may still be on its way in");
+    assert_eq!(blobs(&room).await, 1, "it may still be on its way in");
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
         .unwrap();
-    let named = blobs(&room).len();
+    let named = blobs(&room).await;
     room.advance(Duration::from_hours(25));
     let swept = room.artifacts.sweep().await.unwrap();
     assert_eq!(swept.objects, 1);
-    assert_eq!(blobs(&room).len(), named - 1);
+    assert_eq!(blobs(&room).await, named - 1);
     assert_eq!(
         download(&room.artifacts, &id, DEBUGINFO).await,
         Some(program)
     );
 }
 
-#[tokio::test]
-async fn a_store_that_cannot_be_read_is_no_answer_and_is_not_remembered() {
-    let room = Room::new();
+async fn a_store_that_cannot_be_read_is_no_answer_and_is_not_remembered(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
@@ -146,34 +140,23 @@ async fn a_store_that_cannot_be_read_is_no_answer_and_is_not_remembered() {
     }
 }
 
-#[tokio::test]
-async fn a_damaged_or_missing_blob_is_never_absence_and_an_upload_mends_it() {
-    let room = Room::new();
+async fn a_damaged_or_missing_blob_is_never_absence_and_an_upload_mends_it(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
         .unwrap();
-    let blob = blobs(&room)
-        .into_iter()
-        .find(|blob| std::fs::read(blob).unwrap() == program);
-    let blob = blob.unwrap();
+    let blob = room.blob_of(&program).await;
     let build_id: BuildId = id.parse().unwrap();
     let mut flipped = program.clone();
     flipped[program.len() / 2] ^= 1;
     for damage in [Some(flipped), Some(program[..100].to_vec()), None] {
-        std::fs::remove_file(&blob).unwrap();
-        if let Some(bytes) = &damage {
-            std::fs::write(&blob, bytes).unwrap();
-        }
+        room.overwrite(&blob, damage.as_deref()).await;
         for artifacts in [room.artifacts.clone(), room.replica()] {
             let answer = artifacts.locate(&build_id, DEBUGINFO).await;
             assert!(
                 matches!(answer, Err(LocateError::Damaged { .. })),
                 "{answer:?}"
             );
-        }
-        if damage.is_none() {
-            break;
         }
     }
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
@@ -189,19 +172,13 @@ async fn a_damaged_or_missing_blob_is_never_absence_and_an_upload_mends_it() {
     );
 }
 
-#[tokio::test]
-async fn a_record_that_cannot_be_read_makes_absence_uncertain() {
-    let room = Room::new();
+async fn a_record_that_cannot_be_read_makes_absence_uncertain(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
         .unwrap();
-    let record = walkdir::WalkDir::new(room.folder.path().join("builds"))
-        .into_iter()
-        .map(|entry| entry.unwrap().into_path())
-        .find(|path| path.to_string_lossy().contains("/rec/debuginfo."))
-        .unwrap();
-    std::fs::write(record, "{").unwrap();
+    let records = room.keys("/rec/debuginfo.").await;
+    room.overwrite(&records[0], Some(b"{")).await;
     let build_id: BuildId = id.parse().unwrap();
     let replica = room.replica();
     for kind in [DEBUGINFO, ArtifactKind::Executable] {
@@ -220,9 +197,7 @@ async fn a_record_that_cannot_be_read_makes_absence_uncertain() {
     assert_eq!(download(&replica, &id, DEBUGINFO).await, Some(program));
 }
 
-#[tokio::test]
-async fn a_publish_that_takes_longer_than_an_hour_gives_up() {
-    let room = Room::new();
+async fn a_publish_that_takes_longer_than_an_hour_gives_up(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     let ahead = std::sync::Arc::clone(&room.ahead);
     room.store.set(move |operation, _| {
@@ -242,9 +217,7 @@ async fn a_publish_that_takes_longer_than_an_hour_gives_up() {
     assert_eq!(download(&room.artifacts, &id, DEBUGINFO).await, None);
 }
 
-#[tokio::test]
-async fn what_was_deleted_is_swept_after_a_day_and_what_lives_stays() {
-    let room = Room::new();
+async fn what_was_deleted_is_swept_after_a_day_and_what_lives_stays(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     let build_id: BuildId = id.parse().unwrap();
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
@@ -259,10 +232,7 @@ async fn what_was_deleted_is_swept_after_a_day_and_what_lives_stays() {
     for _ in 0..3 {
         room.artifacts.sweep().await.unwrap();
     }
-    let left = walkdir::WalkDir::new(room.folder.path().join("builds"))
-        .into_iter()
-        .filter(|entry| entry.as_ref().unwrap().file_type().is_file())
-        .count();
+    let left = room.keys("").await.len();
     assert_eq!(left, 0, "blobs, records and the tombstone are gone");
     upload(&room.artifacts, (&id, DEBUGINFO), &program)
         .await
@@ -274,9 +244,7 @@ async fn what_was_deleted_is_swept_after_a_day_and_what_lives_stays() {
     );
 }
 
-#[tokio::test]
-async fn a_record_that_nobody_would_read_again_is_refused_and_nothing_of_it_is_kept() {
-    let room = Room::new();
+async fn a_record_that_nobody_would_read_again_is_refused_and_nothing_of_it_is_kept(room: Room) {
     let id = program().build_id();
     let mut receiver = room.artifacts.receive(ContentEncoding::Identity);
     receiver.write(program().bytes().into()).await.unwrap();
@@ -296,7 +264,7 @@ async fn a_record_that_nobody_would_read_again_is_refused_and_nothing_of_it_is_k
     let Err(IngestError::Publish(PublishError::RecordTooLarge { .. })) = refused else {
         panic!("{refused:?}");
     };
-    assert_eq!((blobs(&room).len(), staged(&room)), (0, 0));
+    assert_eq!((blobs(&room).await, room.staged()), (0, 0));
     upload(&room.artifacts, (&id, DEBUGINFO), &program().bytes())
         .await
         .unwrap();

@@ -7,8 +7,16 @@ use unhex::artifacts::ArtifactKind;
 use unhex_build_id::BuildId;
 use unhex_testkit::fixture::Program;
 
+use crate::artifacts_backends::on_every_store;
 use crate::artifacts_store::{Operation, Room, download, upload};
 use crate::calls::{bytes, program};
+
+on_every_store!(
+    of_two_codes_that_race_both_are_kept_and_every_replica_sees_the_same_winner,
+    the_same_file_that_races_itself_is_one_file_to_every_reader,
+    different_files_of_one_build_uploaded_at_once_all_come_in_and_the_best_is_served,
+    an_upload_is_seen_at_once_here_and_within_seconds_on_a_replica_that_knew_it_absent,
+);
 
 const DEBUGINFO: ArtifactKind = ArtifactKind::Debuginfo;
 
@@ -31,9 +39,7 @@ fn meet_at_the_blob(room: &Room, count: usize) {
         }));
 }
 
-#[tokio::test]
-async fn of_two_codes_that_race_both_are_kept_and_every_replica_sees_the_same_winner() {
-    let room = Room::new();
+async fn of_two_codes_that_race_both_are_kept_and_every_replica_sees_the_same_winner(room: Room) {
     let first = program();
     let id = first.build_id();
     let second = Program::c("int main(void) { return 7; } int other(void) { return 8; }")
@@ -76,9 +82,7 @@ async fn of_two_codes_that_race_both_are_kept_and_every_replica_sees_the_same_wi
     );
 }
 
-#[tokio::test]
-async fn the_same_file_that_races_itself_is_one_file_to_every_reader() {
-    let room = Room::new();
+async fn the_same_file_that_races_itself_is_one_file_to_every_reader(room: Room) {
     let program = program();
     let (id, file) = (program.build_id(), program.bytes());
     meet_at_the_blob(&room, 4);
@@ -91,9 +95,9 @@ async fn the_same_file_that_races_itself_is_one_file_to_every_reader() {
     assert_eq!((state.artifacts.len(), state.conflicts.len()), (4, 0));
 }
 
-#[tokio::test]
-async fn different_files_of_one_build_uploaded_at_once_all_come_in_and_the_best_is_served() {
-    let room = Room::new();
+async fn different_files_of_one_build_uploaded_at_once_all_come_in_and_the_best_is_served(
+    room: Room,
+) {
     let program = program();
     let id = program.build_id();
     let files = [
@@ -119,9 +123,9 @@ async fn different_files_of_one_build_uploaded_at_once_all_come_in_and_the_best_
     assert_eq!((state.artifacts.len(), state.conflicts.len()), (4, 0));
 }
 
-#[tokio::test]
-async fn an_upload_is_seen_at_once_here_and_within_seconds_on_a_replica_that_knew_it_absent() {
-    let room = Room::new();
+async fn an_upload_is_seen_at_once_here_and_within_seconds_on_a_replica_that_knew_it_absent(
+    room: Room,
+) {
     let program = program();
     let (id, file) = (program.build_id(), program.bytes());
     let replica = room.replica();

@@ -10,16 +10,15 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use unhex::artifacts::record::Provenance;
 use unhex::artifacts::store::{
-    BlobForm, GetLimit, ListQuery, LocalFile, LocalStore, ObjectEntry, ObjectKey, ObjectStore,
+    BlobContent, BlobForm, GetLimit, ListQuery, LocalFile, ObjectEntry, ObjectKey, ObjectStore,
     StagedFile, Staging, StoreError, StoreFuture,
 };
 use unhex::artifacts::{
-    ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding,
+    ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding, ContentHash,
     ConversionResult, Convert, IngestError, Ingested, Origin, Target, Upload,
 };
 use unhex::conversion::{ConversionSources, Converted};
@@ -27,6 +26,8 @@ use unhex::limits::Limits;
 use unhex::metrics::Metrics;
 use unhex_build_id::{BuildId, Identity};
 use unhex_symbols::quality::Quality;
+
+use crate::artifacts_backends::Backend;
 
 /// What is being asked of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +43,14 @@ pub enum Operation {
 /// Decides, before the store does anything, whether it fails.
 type Hook = dyn Fn(Operation, String) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync;
 
-/// A local store behind a hook.
+/// A store behind a hook.
 pub struct FaultyStore {
-    store: Arc<LocalStore>,
+    store: Arc<dyn ObjectStore>,
     hook: Mutex<Arc<Hook>>,
 }
 
 impl FaultyStore {
-    pub fn over(store: Arc<LocalStore>) -> Arc<Self> {
+    pub fn over(store: Arc<dyn ObjectStore>) -> Arc<Self> {
         let hook: Arc<Hook> = Arc::new(|_, _| async { Ok(()) }.boxed());
         Arc::new(Self {
             store,
@@ -99,13 +100,13 @@ impl FaultyStore {
         &'a self,
         operation: Operation,
         key: &str,
-        then: impl FnOnce(&'a LocalStore) -> StoreFuture<'a, T> + Send + 'a,
+        then: impl FnOnce(&'a dyn ObjectStore) -> StoreFuture<'a, T> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         let hook = Arc::clone(&self.hook.lock());
         let asked = hook(operation, key.to_owned());
         async move {
             asked.await?;
-            then(&self.store).await
+            then(&*self.store).await
         }
         .boxed()
     }
@@ -123,10 +124,15 @@ impl ObjectStore for FaultyStore {
         self.ask(Operation::Put, &name, |store| store.put(key, bytes))
     }
 
-    fn put_file(&self, key: ObjectKey, staged: StagedFile) -> StoreFuture<'_, BlobForm> {
+    fn put_file(
+        &self,
+        key: ObjectKey,
+        staged: StagedFile,
+        content: BlobContent,
+    ) -> StoreFuture<'_, BlobForm> {
         let name = key.to_string();
-        self.ask(Operation::PutFile, &name, |store| {
-            store.put_file(key, staged)
+        self.ask(Operation::PutFile, &name, move |store| {
+            store.put_file(key, staged, content)
         })
     }
 
@@ -251,9 +257,10 @@ impl Convert for ScriptedConverter {
     }
 }
 
-/// A folder, and what stands over it.
+/// An implementation of the object store, and what stands over it.
 pub struct Room {
-    pub folder: TempDir,
+    backend: Box<dyn Backend>,
+    /// What the artifacts use.
     pub store: Arc<FaultyStore>,
     pub converter: Arc<ScriptedConverter>,
     pub artifacts: Artifacts,
@@ -262,15 +269,13 @@ pub struct Room {
 }
 
 impl Room {
-    pub fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        let local = Arc::new(LocalStore::open(folder.path()).unwrap());
-        let store = FaultyStore::over(local);
+    pub fn over(backend: impl Backend + 'static) -> Self {
+        let store = FaultyStore::over(backend.store());
         let converter = ScriptedConverter::new();
         let ahead = Arc::new(AtomicU64::new(0));
         let artifacts = artifacts(&store, &converter, &ahead);
         Self {
-            folder,
+            backend: Box::new(backend),
             store,
             converter,
             artifacts,
@@ -281,6 +286,40 @@ impl Room {
     /// A second server over the same store, with caches of its own.
     pub fn replica(&self) -> Artifacts {
         artifacts(&self.store, &self.converter, &self.ahead)
+    }
+
+    /// The store without the hook.
+    pub fn plain_store(&self) -> Arc<dyn ObjectStore> {
+        self.backend.store()
+    }
+
+    /// The keys of build IDs that have this in them, whatever the hook says.
+    pub async fn keys(&self, part: &str) -> Vec<ObjectKey> {
+        let listed = self.plain_store().list_all("builds/".to_owned()).await;
+        let keys = listed.unwrap().into_iter().map(|entry| entry.key);
+        keys.filter(|key| key.as_str().contains(part)).collect()
+    }
+
+    /// The key of the one blob that was put with these bytes.
+    pub async fn blob_of(&self, bytes: &[u8]) -> ObjectKey {
+        let keys = self
+            .keys(&format!("/blob/{}.", ContentHash::of(bytes)))
+            .await;
+        let [key] = &keys[..] else {
+            panic!("not one blob: {keys:?}");
+        };
+        key.clone()
+    }
+
+    /// Lets an object be other bytes, or none.
+    pub async fn overwrite(&self, key: &ObjectKey, bytes: Option<&[u8]>) {
+        self.backend.overwrite(key, bytes).await;
+    }
+
+    /// The files that are on their way in.
+    pub fn staged(&self) -> usize {
+        let staging = self.store.staging().folder().to_owned();
+        std::fs::read_dir(staging).unwrap().count()
     }
 
     pub fn advance(&self, by: Duration) {

@@ -13,6 +13,8 @@
     reason = "a test binary exports nothing; pub says what the modules share"
 )]
 
+mod artifacts_backends;
+mod artifacts_contract;
 mod artifacts_conversions;
 mod artifacts_damage;
 mod artifacts_faults;

@@ -4,6 +4,7 @@
 //! lists sees every finished put. A local folder is the first implementor ([`LocalStore`]).
 
 mod key;
+mod lease;
 mod local;
 mod staging;
 
@@ -14,12 +15,17 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 pub use key::{ObjectKey, ParseObjectKeyError};
+pub use lease::Lease;
 pub use local::LocalStore;
 pub use staging::{StagedFile, Staging};
+
+/// The most entries of one page of a listing: what S3 gives at most.
+pub const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// What an object store answers, some time later.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -36,16 +42,45 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
 
     /// Puts the content of a staged file under a key that has none yet, and says in what form it
     /// lies there; the form goes into the record, since reading needs it.
-    fn put_file(&self, key: ObjectKey, staged: StagedFile) -> StoreFuture<'_, BlobForm>;
+    ///
+    /// Fails with [`StoreError::Exists`] as [`Self::put`] does.
+    fn put_file(
+        &self,
+        key: ObjectKey,
+        staged: StagedFile,
+        content: BlobContent,
+    ) -> StoreFuture<'_, BlobForm>;
 
     /// The whole of a small object, or `None` when there is none.
     fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>>;
 
     /// The whole object as a file on this disk, in identity form, or `None` when there is none.
+    /// Whoever needs the file's path keeps its lease.
     fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>>;
 
     /// Objects in byte order of their keys: one page.
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>>;
+
+    /// All objects under a prefix, in byte order of their keys, read page by page.
+    fn list_all(&self, prefix: String) -> StoreFuture<'_, Vec<ObjectEntry>> {
+        async move {
+            let mut entries: Vec<ObjectEntry> = Vec::new();
+            loop {
+                let query = ListQuery {
+                    prefix: prefix.clone(),
+                    after: entries.last().map(|entry| entry.key.to_string()),
+                    entries_max: PAGE_ENTRIES_MAX,
+                };
+                let page = self.list(query).await?;
+                let is_last = page.len() < PAGE_ENTRIES_MAX;
+                entries.extend(page);
+                if is_last {
+                    return Ok(entries);
+                }
+            }
+        }
+        .boxed()
+    }
 
     /// The names of the folders directly under a prefix that ends in `/`, in byte order: one page.
     /// `after` of the query is a folder's prefix too.
@@ -75,6 +110,15 @@ pub enum BlobForm {
     Identity,
 }
 
+/// What a blob holds; a store may choose its form by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobContent {
+    /// A file that somebody uploaded: read whole or by ranges, and worth compressing.
+    Artifact,
+    /// A symbol index: small, packed already, and mapped as it is.
+    SymbolIndex,
+}
+
 /// One page of a listing.
 #[derive(Clone, Debug)]
 pub struct ListQuery {
@@ -82,7 +126,8 @@ pub struct ListQuery {
     pub prefix: String,
     /// Only keys behind this one, which need not exist.
     pub after: Option<String>,
-    /// The most entries that are wanted; fewer mean that the listing has ended.
+    /// The most entries that are wanted, at most [`PAGE_ENTRIES_MAX`]; fewer mean that the listing
+    /// has ended.
     pub entries_max: usize,
 }
 
@@ -102,10 +147,12 @@ pub struct ObjectEntry {
 pub struct LocalFile {
     /// Opened for reading; stays readable when the object is removed meanwhile.
     pub file: File,
-    /// Its path, for children that map it.
+    /// Its path, for children that map it. The file stays there as long as `lease` is kept.
     pub path: PathBuf,
     /// Its length.
     pub size_bytes: u64,
+    /// Keeps the file at its path.
+    pub lease: Lease,
 }
 
 /// Why the store did not do what it was asked; says nothing about what exists.
