@@ -85,8 +85,18 @@ pub fn post_json(url: &str, body: &str) -> Option<Response> {
 /// # Panics
 /// If the URL is not `http://HOST:PORT/PATH`.
 pub fn send(request: &Request<'_>) -> Option<Response> {
-    let rest = request.url.strip_prefix("http://").expect("an http URL");
-    let (host, path) = rest.split_once('/').expect("a path");
+    let (host, _) = host_and_path(request.url);
+    send_to(host, request)
+}
+
+fn host_and_path(url: &str) -> (&str, &str) {
+    let rest = url.strip_prefix("http://").expect("an http URL");
+    rest.split_once('/').expect("a path")
+}
+
+/// The same over a connection to `address`, whatever host the URL names.
+pub(crate) fn send_to(address: &str, request: &Request<'_>) -> Option<Response> {
+    let (host, path) = host_and_path(request.url);
     let mut head = vec![
         format!("{} /{path} HTTP/1.1", request.method),
         format!("Host: {host}"),
@@ -105,7 +115,7 @@ pub fn send(request: &Request<'_>) -> Option<Response> {
     if !framed && (!request.body.is_empty() || matches!(request.method, "PUT" | "POST")) {
         head.push(format!("Content-Length: {}", request.body.len()));
     }
-    let mut stream = TcpStream::connect(host).ok()?;
+    let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(READ_DEADLINE)).ok()?;
     stream
         .write_all(format!("{}\r\n\r\n", head.join("\r\n")).as_bytes())
@@ -152,7 +162,7 @@ fn parse(bytes: &[u8], method: &str) -> Option<Response> {
 }
 
 /// The body of a chunked answer, RFC 9112 §7.1; `None` when its last chunk is missing.
-fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
         let end = rest.windows(2).position(|window| window == b"\r\n")?;

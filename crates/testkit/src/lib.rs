@@ -11,6 +11,7 @@
 )]
 
 pub mod alerting;
+pub mod fault_proxy;
 pub mod fixture;
 pub mod hostile;
 pub mod http;
