@@ -19,5 +19,6 @@ pub mod memory;
 pub mod reference;
 pub mod repository;
 pub mod run;
+pub mod s3_server;
 pub mod server;
 pub mod tools;

@@ -83,6 +83,18 @@ tools! {
     IP = "ip" in "iproute2";
     /// Makes Debian packages.
     DPKG_DEB = "dpkg-deb" in "dpkg";
+    /// Ceph's monitor: what the S3 server of the tests consists of.
+    CEPH_MON = "ceph-mon" in "ceph-mon";
+    /// Ceph's storage daemon.
+    CEPH_OSD = "ceph-osd" in "ceph-osd";
+    /// Ceph's S3 gateway.
+    RADOSGW = "radosgw" in "radosgw";
+    /// Makes users of the gateway.
+    RADOSGW_ADMIN = "radosgw-admin" in "ceph-common";
+    /// Makes the first map of monitors.
+    MONMAPTOOL = "monmaptool" in "ceph-base";
+    /// Makes the first map of storage daemons.
+    OSDMAPTOOL = "osdmaptool" in "ceph-base";
     /// Runs scripts.
     BASH = "bash" in "bash";
 }

@@ -56,7 +56,7 @@ pub(super) fn run(stream: &TcpStream, shared: &Shared) {
         return;
     };
     lock(&shared.seen).push(seen.clone());
-    let fault = shared.next_fault();
+    let fault = shared.next_fault(&seen);
     match &fault {
         Fault::Hang => return hang(stream, shared),
         Fault::Reset => return reset(stream),
@@ -70,6 +70,9 @@ pub(super) fn run(stream: &TcpStream, shared: &Shared) {
         // What stands behind has failed by itself: so does this.
         return;
     };
+    if fault == Fault::LoseAnswer {
+        return reset(stream);
+    }
     // A client that leaves in the middle is its own business.
     drop(send(stream, shared, &fault, &seen, &answer));
 }
@@ -180,6 +183,14 @@ fn send(
                     written => drop(written?),
                 }
             }
+        }
+        Fault::FlipByte => {
+            let mut body = answer.body.clone();
+            body.iter_mut()
+                .skip(half)
+                .take(1)
+                .for_each(|byte| *byte = !*byte);
+            to.write_all(&body)?;
         }
         _ => to.write_all(&answer.body)?,
     }

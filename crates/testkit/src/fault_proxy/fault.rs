@@ -19,6 +19,10 @@ pub enum Fault {
     ResetInBody,
     /// The connection is closed instead of an answer.
     Close,
+    /// What stands behind has done what was asked, and RST comes instead of its answer.
+    LoseAnswer,
+    /// The byte in the middle of the body is another one.
+    FlipByte,
     /// `Content-Length` is right, half of the body comes, then the connection is closed.
     Truncate,
     /// A chunked answer whose last chunk never comes: half of the body, then the connection is closed.

@@ -2,8 +2,8 @@
 //!
 //! Real servers hang, reset and truncate at times of their own choosing; this one does it on demand.
 //! It speaks HTTP/1.1, one exchange a connection, and keeps every request in memory until it has
-//! been passed on whole. Faults are taken from a queue first, then from the standing one; without
-//! either, answers pass through unchanged.
+//! been passed on whole. Faults are taken from those for some requests first, then from a queue, then
+//! from the standing one; without any, answers pass through unchanged.
 
 mod exchange;
 mod fault;
@@ -12,6 +12,7 @@ pub use exchange::Seen;
 pub use fault::Fault;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,10 +45,20 @@ struct Shared {
 }
 
 /// What fails next, and after that.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Script {
+    /// Which requests, how many of them are left, and how they fail.
+    chosen: Option<(Box<Chooser>, usize, Fault)>,
     next: VecDeque<Fault>,
     standing: Fault,
+}
+
+type Chooser = dyn Fn(&Seen) -> bool + Send;
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, then {:?}", self.next, self.standing)
+    }
 }
 
 impl FaultProxy {
@@ -103,6 +114,16 @@ impl FaultProxy {
         lock(&self.shared.script).next.extend(faults);
     }
 
+    /// Fails the next so many requests that are chosen; replaces what was chosen before.
+    pub fn fail_where(
+        &self,
+        times: usize,
+        fault: Fault,
+        chosen: impl Fn(&Seen) -> bool + Send + 'static,
+    ) {
+        lock(&self.shared.script).chosen = Some((Box::new(chosen), times, fault));
+    }
+
     /// Every request so far whose head has come.
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
@@ -133,8 +154,15 @@ impl Shared {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    fn next_fault(&self) -> Fault {
+    fn next_fault(&self, seen: &Seen) -> Fault {
         let mut script = lock(&self.script);
+        if let Some((chosen, times, fault)) = &mut script.chosen
+            && *times > 0
+            && chosen(seen)
+        {
+            *times -= 1;
+            return fault.clone();
+        }
         let standing = script.standing.clone();
         script.next.pop_front().unwrap_or(standing)
     }

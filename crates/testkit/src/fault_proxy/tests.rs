@@ -107,3 +107,18 @@ fn what_hangs_or_has_no_end_goes_with_the_client_or_the_proxy() {
     // Must not wait for it.
     drop(proxy);
 }
+
+#[test]
+fn chosen_requests_fail_before_the_queue_and_a_lost_answer_was_one() {
+    let tree = proxy();
+    let before = FaultProxy::before(&tree.url());
+    before.fail_next([Fault::status(503)]);
+    before.fail_where(1, Fault::LoseAnswer, |seen| seen.path == "/file");
+    let get = |path: &str| http::get(&format!("{}{path}", before.url()));
+    assert_eq!(get("/else").expect("an answer").status, 503);
+    assert!(get("/file").is_none());
+    assert_eq!(tree.requests(), 1);
+    assert_eq!(get("/file").expect("an answer").body, BODY);
+    before.fail(Fault::FlipByte);
+    assert_eq!(get("/file").expect("an answer").body, b"01234\xca6789");
+}
