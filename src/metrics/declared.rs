@@ -138,13 +138,17 @@ metrics! {
     frames: IntCounterVec = "unhex_frames_total" ["service", "version", "deployment", "outcome"];
     /// Build IDs without symbols, by the ledger of all replicas: first seen longer ago than
     /// `--unknown-grace`, seen within 24 h, not ignored, at least `--unknown-min-share` of what the
-    /// label set sent. The alert `ProfileWithUnknownBuildId` watches it; over replicas take the
+    /// label set sent. Right after a start a label set has no series until its build IDs were looked
+    /// for in the store. The alert `ProfileWithUnknownBuildId` watches it; over replicas take the
     /// maximum.
     unknown_build_ids: IntGaugeVec = "unhex_unknown_build_ids" ["service", "version", "deployment"];
     /// Build IDs without symbols that the ledger has a note of, ignored and recent ones too.
     ledger_build_ids: IntGaugeVec = "unhex_ledger_build_ids" [];
     /// Times that the ledger could not be written to or read from the object store.
     ledger_failures: IntCounterVec = "unhex_ledger_failures_total" [];
+    /// Objects of the ledger, segments and decisions to ignore, that are there and cannot be read:
+    /// damaged, too large or out of reach. They are left alone and what is in them does not count.
+    ledger_unreadable: IntGaugeVec = "unhex_ledger_unreadable_objects" [];
     /// Questions to a cache by its name (states: what is known of build IDs; indexes: open symbol
     /// indexes) and by result: hit or miss.
     cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];

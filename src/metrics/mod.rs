@@ -138,8 +138,8 @@ pub struct ProfileCounts {
     pub profiles_unknown: u64,
     /// Weight of frames by outcome, a word of the metric's description.
     pub frames: Vec<(&'static str, u64)>,
-    /// Build IDs that the alert is about.
-    pub unknown_build_ids: u64,
+    /// Build IDs that the alert is about; without a series when that cannot be said yet.
+    pub unknown_build_ids: Option<u64>,
 }
 
 /// Whether an answer reached its end.
@@ -282,6 +282,14 @@ impl Metrics {
             .set(i64::try_from(build_ids).unwrap_or(i64::MAX));
     }
 
+    /// Notes how many objects of the ledger are there and cannot be read.
+    pub fn ledger_lacks(&self, objects: usize) {
+        self.families
+            .ledger_unreadable
+            .with_label_values::<&str>(&[])
+            .set(i64::try_from(objects).unwrap_or(i64::MAX));
+    }
+
     fn fill_in(&self, profiles: &[ProfileCounts]) {
         let families = &self.families;
         families.profiles.reset();
@@ -299,10 +307,12 @@ impl Metrics {
                 .profiles_unknown
                 .with_label_values(labels)
                 .inc_by(counts.profiles_unknown);
-            families
-                .unknown_build_ids
-                .with_label_values(labels)
-                .set(i64::try_from(counts.unknown_build_ids).unwrap_or(i64::MAX));
+            if let Some(number) = counts.unknown_build_ids {
+                families
+                    .unknown_build_ids
+                    .with_label_values(labels)
+                    .set(i64::try_from(number).unwrap_or(i64::MAX));
+            }
             for (outcome, weight) in &counts.frames {
                 families
                     .frames

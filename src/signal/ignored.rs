@@ -2,10 +2,12 @@
 //! somebody ignored with a reason.
 //!
 //! What somebody ignored is an immutable record in the object store, and so is taking it back; the
-//! latest of a build ID counts, whoever wrote it and in whatever order they are read.
+//! one of a build ID counts that knew of the others, whoever wrote it and in whatever order they are
+//! read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 use unhex_build_id::Identity;
@@ -31,7 +33,10 @@ pub struct IgnoreRecord {
     pub version: u32,
     /// The build ID or other identity.
     pub identity: Identity,
-    /// What makes it unique, with the time: the latest counts.
+    /// One more than that of every decision on the same build ID that was known: the highest counts.
+    #[serde(default)]
+    pub number: u64,
+    /// What makes it unique, with the time: of two that did not know of each other the later counts.
     pub decision: UploadId,
     /// Why it is ignored; absent when it is ignored no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,6 +44,13 @@ pub struct IgnoreRecord {
     /// The name of the token or user, when the request was authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
+}
+
+impl IgnoreRecord {
+    /// Of two decisions on one build ID the one of higher rank counts.
+    pub(super) fn rank(&self) -> (u64, UploadId) {
+        (self.number, self.decision)
+    }
 }
 
 /// Modules that never count, and decisions about single ones.
@@ -63,7 +75,7 @@ impl Ignored {
             Entry::Vacant(free) => {
                 free.insert(record);
             }
-            Entry::Occupied(mut known) if known.get().decision < record.decision => {
+            Entry::Occupied(mut known) if known.get().rank() < record.rank() => {
                 known.insert(record);
             }
             Entry::Occupied(_) => {}
@@ -80,6 +92,18 @@ impl Ignored {
     pub(super) fn decision(&self, identity: &Identity) -> Option<&IgnoreRecord> {
         let record = self.latest.get(identity)?;
         record.reason.is_some().then_some(record)
+    }
+
+    /// All decisions by which build IDs are ignored, behind `after` in order of their identities.
+    pub(super) fn decisions(
+        &self,
+        after: Option<&Identity>,
+    ) -> impl Iterator<Item = &IgnoreRecord> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let records = self.latest.range((from, Bound::Unbounded));
+        records
+            .map(|(_, record)| record)
+            .filter(|record| record.reason.is_some())
     }
 
     /// Whether files of that name never count.
@@ -138,6 +162,7 @@ mod tests {
         IgnoreRecord {
             version: RECORD_VERSION,
             identity: Identity::Gnu("ab01".parse().unwrap()),
+            number: 1,
             decision: UploadId::new(UNIX_EPOCH + Duration::from_millis(millis), [0; 10]),
             reason: reason.map(str::to_owned),
             who: None,
@@ -194,5 +219,16 @@ mod tests {
         assert_eq!(ignored.decision(identity), Some(&early));
         ignored.add(late);
         assert!(!ignored.is_ignored(Some(identity), None));
+    }
+
+    #[test]
+    fn a_decision_that_knew_of_another_beats_it_whatever_the_clocks_said() {
+        let by_fast_clock = record(9_000, None);
+        let mut by_slow_clock = record(1, Some("vendor"));
+        by_slow_clock.number = 2;
+        let identity = &by_slow_clock.identity;
+        let mut ignored = Ignored::default();
+        ignored.replace([by_slow_clock.clone(), by_fast_clock]);
+        assert_eq!(ignored.decision(identity), Some(&by_slow_clock));
     }
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::labels::LabelSet;
-use super::lately::{Lately, Sent};
 use super::observation::Outcome;
 use super::recency::Recency;
 use crate::metrics::ProfileCounts;
@@ -41,7 +40,6 @@ struct Counted {
     counts: Counts,
     shown: Counts,
     last_seen: u64,
-    sent: Lately,
 }
 
 /// A service where it is deployed, and its newest version.
@@ -110,7 +108,7 @@ impl Counts {
                 .filter(|(_, weight)| *weight > 0)
                 .map(|(outcome, weight)| (outcome.as_str(), weight))
                 .collect(),
-            unknown_build_ids: 0,
+            unknown_build_ids: None,
         }
     }
 }
@@ -129,7 +127,7 @@ impl LabelTable {
     }
 
     /// Counts what one request brought.
-    pub(super) fn count(&mut self, labels: &LabelSet, counts: Counts, sent: Sent, now: u64) {
+    pub(super) fn count(&mut self, labels: &LabelSet, counts: Counts, now: u64) {
         if labels.is_other() {
             self.other = self.other.plus(counts);
             return;
@@ -142,19 +140,10 @@ impl LabelTable {
             counts: Counts::default(),
             shown: Counts::default(),
             last_seen: now,
-            sent: Lately::default(),
         });
         counted.counts = counted.counts.plus(counts);
         counted.last_seen = counted.last_seen.max(now);
-        counted.sent.add(sent, now);
         self.touch(labels, now);
-    }
-
-    /// The label sets and what each sent lately.
-    pub(super) fn sent(&self) -> Vec<(LabelSet, Lately)> {
-        let sets = self.sets.iter();
-        sets.map(|(labels, counted)| (labels.clone(), counted.sent))
-            .collect()
     }
 
     /// Every series, that of `_other` only when it counted anything. What is in it was shown.
@@ -269,7 +258,7 @@ mod tests {
     }
 
     fn count(table: &mut LabelTable, service: &str, version: &str, now: u64) {
-        table.count(&labels(service, version), ONE, Sent::default(), now);
+        table.count(&labels(service, version), ONE, now);
     }
 
     fn shown(table: &mut LabelTable, now: u64) -> FxHashMap<LabelSet, ProfileCounts> {
@@ -324,7 +313,7 @@ mod tests {
     #[test]
     fn who_calls_itself_other_is_counted_there() {
         let mut table = LabelTable::new(8);
-        table.count(&LabelSet::other(), ONE, Sent::default(), 0);
+        table.count(&LabelSet::other(), ONE, 0);
         assert_eq!(table.show(0).len(), 1);
     }
 }

@@ -49,16 +49,29 @@ impl Lately {
     }
 
     /// How much this is of `total`, from 0 to 1: of its addresses or of its weight, whichever is more.
+    /// Of a total without either nothing is known, and it may be all.
     pub fn share_of(self, total: Self) -> f64 {
         let at_millis = self.at_millis.max(total.at_millis);
         let (own, total) = (self.faded(at_millis), total.faded(at_millis));
+        let sums = [own.addresses, own.weight, total.addresses, total.weight];
+        if sums.iter().all(|sum| *sum <= 0.0) {
+            return 1.0;
+        }
         let ratio = |own: f64, total: f64| if own > 0.0 { own / total.max(own) } else { 0.0 };
         ratio(own.addresses, total.addresses).max(ratio(own.weight, total.weight))
     }
 
-    /// Whether anything was sent so many milliseconds before a time, or later.
-    pub(super) fn is_within(self, millis: u64, at_millis: u64) -> bool {
-        at_millis.saturating_sub(self.at_millis) <= millis
+    /// When something was added last, in milliseconds since 1970.
+    pub(super) fn last(self) -> u64 {
+        self.at_millis
+    }
+
+    /// The same, as of a time that is no later than `latest`.
+    pub(super) fn no_later_than(self, latest: u64) -> Self {
+        Self {
+            at_millis: self.at_millis.min(latest),
+            ..self
+        }
     }
 
     fn faded(self, at_millis: u64) -> Self {
@@ -125,5 +138,11 @@ mod tests {
     fn a_total_that_was_lost_makes_the_share_whole() {
         assert!((sent(5, 9).share_of(Lately::default()) - 1.0).abs() < 1e-9);
         assert!(Lately::default().share_of(sent(5, 9)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_service_that_weighs_nothing_is_all_of_itself() {
+        let nothing = Lately::default();
+        assert!((nothing.share_of(nothing) - 1.0).abs() < 1e-9);
     }
 }

@@ -3,10 +3,11 @@
 //! A profile goes through [`Signal::observe`]: its label set is counted (`label_table`), and each of
 //! its build IDs without symbols is noted in the [`ledger`]. The ledger is durable and shared: every
 //! replica writes what it saw and reads what the others did (`objects`, `upkeep`), and what it lists
-//! is compared with the store, so that an upload anywhere empties it. What is missing at a moment is
+//! is compared with the store (`checked`), so that an upload anywhere empties it. What is missing at a moment is
 //! a pure [`view`] of all that; the gauge that the alert watches and the list that people read both
 //! come from there.
 
+mod checked;
 mod counting;
 mod ignored;
 mod label_table;
@@ -18,14 +19,14 @@ mod observation;
 mod recency;
 mod recent_profiles;
 mod standing;
+mod steady;
+mod totals;
 mod upkeep;
 mod view;
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
 use unhex_build_id::Identity;
 
 pub use ignored::IgnoreRecord;
@@ -36,13 +37,16 @@ pub use observation::{Missing, Observation, ObservedModule};
 pub use standing::module_status;
 pub use view::{IgnoredBecause, MissingBuildId, Standing};
 
+use self::checked::Checks;
 use self::counting::State;
-use self::ignored::{Ignored, RECORD_VERSION};
+use self::ignored::Ignored;
 use self::label_table::LabelTable;
 use self::ledger::{Folded, OwnLedger};
-use self::objects::Objects;
+use self::objects::{NewDecision, Objects};
 use self::recent_profiles::RecentProfiles;
-use self::view::{Rules, millis};
+use self::steady::Steady;
+use self::totals::Totals;
+use self::view::{Rules, View};
 use crate::artifacts::store::ObjectStore;
 use crate::artifacts::{Artifacts, Clock, UploadId};
 use crate::config::SignalConfig;
@@ -57,11 +61,13 @@ const REASON_BYTES_MAX: usize = 500;
 pub struct Signal {
     state: Mutex<State>,
     objects: tokio::sync::Mutex<Objects>,
-    store: Arc<dyn ObjectStore>,
     artifacts: Arc<Artifacts>,
     metrics: Arc<Metrics>,
     clock: Clock,
+    time: Steady,
     config: SignalConfig,
+    /// How writing or reading the ledger fails at present, in a word.
+    failing: Mutex<Option<&'static str>>,
     replica: UploadId,
     sets_max: usize,
     entries_max: usize,
@@ -124,25 +130,32 @@ impl Signal {
             parts.limits.ledger_build_ids_max,
         );
         let replica = parts.clock.upload_id();
+        let time = Steady::new(parts.clock.clone());
+        let started = time.now();
         let state = State {
             table: LabelTable::new(sets_max),
+            totals: Totals::new(sets_max),
             own: OwnLedger::new(replica, entries_max),
             elsewhere: Arc::new(Folded::default()),
-            checked: FxHashMap::default(),
+            checks: Checks::default(),
             ignored: Ignored::new(parts.config.ignore_modules.clone()),
             recent: RecentProfiles::default(),
             rules: Rules::new(&parts.config),
             entries_max,
+            started,
+            has_read_all: false,
+            written: 0,
         };
-        let objects = Objects::new(Arc::clone(&parts.store), parts.clock.clone());
+        let objects = Objects::new(parts.store, parts.clock.clone(), parts.limits);
         Self {
             state: Mutex::new(state),
             objects: tokio::sync::Mutex::new(objects),
-            store: parts.store,
             artifacts: parts.artifacts,
             metrics: parts.metrics,
             clock: parts.clock,
+            time,
             config: parts.config,
+            failing: Mutex::default(),
             replica,
             sets_max,
             entries_max,
@@ -151,21 +164,22 @@ impl Signal {
 
     /// Counts a profile that arrived. Cheap: a few look-ups per module, under one lock.
     pub fn observe(&self, observation: &Observation) {
-        let now = self.now();
+        let now = self.time.now();
         self.state.lock().observe(observation, now);
     }
 
     /// What the metrics show, per label set.
     pub fn profile_counts(&self) -> Vec<ProfileCounts> {
-        let now = self.now();
-        let (shown, view) = {
+        let now = self.time.now();
+        let (shown, snapshot) = {
             let mut state = self.state.lock();
-            (state.table.show(now), state.view(now))
+            (state.table.show(now), state.snapshot(now))
         };
+        let view = snapshot.view();
         let (sets, mut rows): (Vec<LabelSet>, Vec<ProfileCounts>) = shown.into_iter().unzip();
         let mut missing = view.counts(&sets, self.sets_max);
         for (labels, row) in sets.iter().zip(&mut rows) {
-            row.unknown_build_ids = missing.remove(labels).unwrap_or_default();
+            row.unknown_build_ids = missing.remove(labels).flatten();
         }
         // Sets that were seen before this replica started, or by others only.
         let elsewhere = missing.into_iter().map(|(labels, unknown)| ProfileCounts {
@@ -179,7 +193,7 @@ impl Signal {
 
     /// Build IDs that are missing and not ignored, in order, those of a service first seen or not.
     pub fn missing(&self, query: &MissingQuery) -> Vec<MissingBuildId> {
-        let view = self.state.lock().view(self.now());
+        let view = self.view();
         let is_wanted = |wanted: &Option<String>, found: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == found)
         };
@@ -201,7 +215,7 @@ impl Signal {
     /// What is known of one build ID without symbols, ignored or not; `None` when no profile had it
     /// lately, or it has symbols.
     pub fn missing_one(&self, identity: &Identity) -> Option<MissingBuildId> {
-        self.state.lock().view(self.now()).get(identity)
+        self.view().get(identity)
     }
 
     /// The decision by which a build ID is ignored, whether a profile had it or not.
@@ -209,22 +223,35 @@ impl Signal {
         self.state.lock().ignored.decision(identity).cloned()
     }
 
-    /// Ignores a build ID, or ignores it no longer; durable when it answers.
+    /// All decisions by which build IDs are ignored, behind `after` in order of their identities, at most
+    /// `limit`; each with what profiles say of the build ID, when it was seen lately.
+    pub fn all_ignored(
+        &self,
+        after: Option<&Identity>,
+        limit: usize,
+    ) -> Vec<(IgnoreRecord, Option<MissingBuildId>)> {
+        let view = self.view();
+        let decisions = view.ignored.decisions(after).take(limit);
+        let with_missing = decisions.map(|record| (record.clone(), view.get(&record.identity)));
+        with_missing.collect()
+    }
+
+    /// Ignores a build ID, or ignores it no longer; durable when it answers. It beats every decision that
+    /// was made before, on whatever replica.
     ///
     /// # Errors
-    /// If the store cannot be written now.
+    /// If the store cannot be read and written now, or too many are ignored.
     pub async fn decide(&self, decision: IgnoreDecision) -> Result<IgnoreRecord, LedgerError> {
         let clean = |reason: String| labels::cleaned(&reason, REASON_BYTES_MAX);
-        let record = IgnoreRecord {
-            version: RECORD_VERSION,
+        let new = NewDecision {
             identity: decision.identity,
             decision: self.clock.upload_id(),
             reason: decision.reason.map(clean),
             who: decision.who,
         };
         // No reading of older decisions may end after this one is known.
-        let _objects = self.objects.lock().await;
-        objects::write_decision(&*self.store, &record).await?;
+        let mut objects = self.objects.lock().await;
+        let record = objects.decide(new).await?;
         self.state.lock().ignored.add(record.clone());
         tracing::info!(identity = %record.identity, reason = record.reason, "{} is {}",
             record.identity, if record.reason.is_some() { "ignored" } else { "ignored no longer" });
@@ -237,8 +264,9 @@ impl Signal {
         state.own.len().max(state.elsewhere.entries.len())
     }
 
-    fn now(&self) -> u64 {
-        let now = self.clock.now().duration_since(UNIX_EPOCH);
-        millis(now.unwrap_or_default())
+    fn view(&self) -> View {
+        let now = self.time.now();
+        let snapshot = self.state.lock().snapshot(now);
+        snapshot.view()
     }
 }

@@ -1,38 +1,38 @@
 //! What goes on behind requests: the ledger is written, read and compared with what is stored.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
-use rustc_hash::FxHashSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use unhex_api::symbolize::ModuleStatus;
 use unhex_build_id::Identity;
 
 use super::Signal;
-use super::ledger::{Folded, Segment};
-use super::objects::LedgerError;
+use super::ledger::Folded;
+use super::objects::{FORGOTTEN_AFTER, LedgerError};
 use super::observation::Missing;
 use super::standing::module_status;
-use super::view::Checked;
+use super::view::millis;
 use crate::artifacts::LocateError;
 
-/// Build IDs that are compared with the store in one round, those first that were not for the longest
-/// time: each costs a listing of its records.
+/// Build IDs that do not count and are compared with the store in one round all the same, those first
+/// that were not for the longest time: each costs a listing of its records. Those that count are all
+/// compared.
 const CHECKS_MAX: usize = 2_000;
 
 /// Of those, so many at once.
 const CHECKS_AT_ONCE: usize = 16;
 
-/// How long a start waits for the ledger; what is not compared by then counts as it was.
+/// How long a start waits for the ledger; what is not compared by then does not count yet.
 const START_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Signal {
     /// Takes up what earlier replicas knew, so that a restart changes nothing.
     pub(super) async fn take_up(&self) {
         let taking_up = async {
-            self.log_failure(self.synchronize().await);
+            self.note_outcome(self.synchronize().await);
             self.check().await;
         };
         if tokio::time::timeout(START_WAIT_MAX, taking_up)
@@ -48,25 +48,46 @@ impl Signal {
         let (signal, stop) = (Arc::clone(self), stopping.clone());
         tasks.spawn(async move {
             while !sleep(signal.config.write_every, &stop).await {
-                signal.log_failure(signal.synchronize().await);
+                signal.note_outcome(signal.synchronize().await);
             }
-            signal.log_failure(signal.synchronize().await);
+            // Sums that would have been written a little later, too.
+            signal.state.lock().written = 0;
+            signal.note_outcome(signal.synchronize().await);
         });
         let (signal, stop) = (Arc::clone(self), stopping.clone());
         tasks.spawn(async move {
-            while !sleep(signal.config.check_every, &stop).await {
+            let mut pause = signal.config.check_every;
+            while !sleep(pause, &stop).await {
+                let begun = Instant::now();
                 tokio::select! {
                     () = signal.check() => {}
                     () = stop.cancelled() => return,
                 }
+                // A long list takes a part of the time, never all of it.
+                pause = signal
+                    .config
+                    .check_every
+                    .max(begun.elapsed().saturating_mul(2));
             }
         });
     }
 
-    fn log_failure(&self, result: Result<(), LedgerError>) {
-        if let Err(error) = result {
-            self.metrics.ledger_failed();
-            tracing::warn!(%error, "the ledger of unknown build IDs is not in step: {error}");
+    /// Counts a failure of the ledger, and says it once for as long as it stays the same.
+    fn note_outcome(&self, result: Result<(), LedgerError>) {
+        let kind = result.as_ref().err().map(LedgerError::kind);
+        let before = std::mem::replace(&mut *self.failing.lock(), kind);
+        match result {
+            Ok(()) if before.is_some() => {
+                tracing::info!("the ledger of unknown build IDs is written and read again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                self.metrics.ledger_failed();
+                if before != kind {
+                    tracing::warn!(%error, "the ledger of unknown build IDs stays in memory until it \
+                        can be written and read: {error}");
+                }
+            }
         }
     }
 
@@ -78,9 +99,11 @@ impl Signal {
         let mut objects = self.objects.lock().await;
         let part = {
             let mut state = self.state.lock();
-            state.own.forget_before(objects.forgotten_before());
-            let sent = state.table.sent();
-            state.own.changed_part(|| sent)
+            let now = self.time.now();
+            let forgotten = now.saturating_sub(millis(FORGOTTEN_AFTER));
+            state.own.forget_before(forgotten);
+            state.totals.forget_before(forgotten);
+            state.part_to_write(now)
         };
         let mut written = Ok(());
         if let Some(part) = part {
@@ -89,75 +112,45 @@ impl Signal {
                 self.state.lock().own.note_unwritten();
             }
         }
-        let segments = objects.read().await?;
-        let decisions = objects.read_decisions().await?;
-        let folded = self.fold_others(&segments);
-        let mut state = self.state.lock();
-        state.elsewhere = Arc::new(folded);
-        state.ignored.replace(decisions);
-        let (own, elsewhere) = (&state.own, Arc::clone(&state.elsewhere));
-        let is_listed = |id: &Identity| own.get(id).is_some() || elsewhere.entries.contains_key(id);
-        let gone: Vec<Identity> = state
-            .checked
-            .keys()
-            .filter(|id| !is_listed(id))
-            .cloned()
-            .collect();
-        for identity in gone {
-            state.checked.remove(&identity);
-        }
-        drop(state);
+        let contents = objects.read().await?;
+        self.metrics.ledger_lacks(contents.unreadable);
+        let others = contents.parts().filter(|part| part.replica != self.replica);
+        let others = Folded::of(others, self.entries_max);
+        self.state.lock().take_in(contents, others);
         written
-    }
-
-    fn fold_others(&self, segments: &[Arc<Segment>]) -> Folded {
-        let parts = segments.iter().flat_map(|segment| &segment.parts);
-        let others = parts.filter(|part| part.replica != self.replica);
-        Folded::of(others, self.entries_max)
     }
 
     /// Asks the store about the build IDs of the ledger, whoever uploaded in the meantime.
     pub async fn check(&self) {
-        let due = self.due();
+        let due = self.view().due(CHECKS_MAX);
         let checks = due.into_iter().map(|identity| async move {
-            let at = self.now();
+            let at = self.time.now();
             let found = self.status(&identity).await;
             (identity, at, found)
         });
         let mut checks = std::pin::pin!(stream::iter(checks).buffer_unordered(CHECKS_AT_ONCE));
+        let mut failed = 0_usize;
         while let Some((identity, at, found)) = checks.next().await {
-            match found {
-                Ok(status) => self.note_checked(&identity, at, Missing::of(status)),
-                // Not known now: it stays as it was.
-                Err(error) => tracing::warn!(%error, "{identity} cannot be looked for: {error}"),
+            let mut state = self.state.lock();
+            match found.map(Missing::of) {
+                Ok(None) => state.mend(&identity, at),
+                Ok(missing) => state.note_asked(&identity, at, missing),
+                // Not known now: the last answer stays.
+                Err(error) => {
+                    if failed == 0 {
+                        tracing::warn!(%error, "{identity} cannot be looked for: {error}");
+                    }
+                    failed = failed.saturating_add(1);
+                    state.note_asked(&identity, at, None);
+                }
             }
         }
-    }
-
-    /// The build IDs to ask about, those first that were not asked about for the longest time.
-    fn due(&self) -> Vec<Identity> {
-        let state = self.state.lock();
-        let listed: FxHashSet<&Identity> = state
-            .own
-            .identities()
-            .chain(state.elsewhere.entries.keys())
-            .collect();
-        let mut due: Vec<(Option<u64>, &Identity)> = listed
-            .into_iter()
-            .map(|identity| {
-                (
-                    state.checked.get(identity).map(|checked| checked.at),
-                    identity,
-                )
-            })
-            .collect();
-        if due.len() > CHECKS_MAX {
-            due.select_nth_unstable(CHECKS_MAX);
-            due.truncate(CHECKS_MAX);
+        if failed > 1 {
+            tracing::warn!(
+                failed,
+                "{failed} unknown build IDs cannot be looked for now"
+            );
         }
-        due.into_iter()
-            .map(|(_, identity)| identity.clone())
-            .collect()
     }
 
     async fn status(&self, identity: &Identity) -> Result<ModuleStatus, LocateError> {
@@ -169,18 +162,6 @@ impl Signal {
             self.artifacts.index(&id).await?;
         }
         Ok(status)
-    }
-
-    fn note_checked(&self, identity: &Identity, at: u64, missing: Option<Missing>) {
-        let mut state = self.state.lock();
-        match missing {
-            None => state.mend(identity, at),
-            Some(_) => {
-                state
-                    .checked
-                    .insert(identity.clone(), Checked { at, missing });
-            }
-        }
     }
 }
 

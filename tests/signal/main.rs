@@ -12,6 +12,10 @@
     reason = "a test binary exports nothing; pub says what the modules share"
 )]
 
+mod decisions;
+mod doubts;
+mod failing;
+mod faults;
 mod flood;
 mod http;
 mod live;

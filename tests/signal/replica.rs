@@ -16,6 +16,8 @@ use unhex::signal::{LabelSet, Observation, ObservedModule, Signal, SignalParts};
 use unhex_api::symbolize::{Labels, ModuleStatus};
 use unhex_build_id::{BuildId, Identity};
 
+use crate::failing::FailingStore;
+
 /// A clock that stands until it is set.
 #[derive(Clone, Debug)]
 pub struct Time {
@@ -24,6 +26,19 @@ pub struct Time {
 }
 
 impl Time {
+    /// Another clock, which is so far behind this one.
+    pub fn behind(&self, by: Duration) -> Self {
+        Self {
+            start: self.start - by,
+            seconds: Arc::clone(&self.seconds),
+        }
+    }
+
+    /// Sets it to so long behind its start.
+    pub fn set(&self, since_start: Duration) {
+        self.seconds.store(since_start.as_secs(), Ordering::SeqCst);
+    }
+
     pub fn new() -> Self {
         Self {
             start: SystemTime::now(),
@@ -47,6 +62,8 @@ pub struct Start<'a> {
     pub time: &'a Time,
     pub config: SignalConfig,
     pub limits: Limits,
+    /// Between the room and the folder, for tests in which the store fails.
+    pub store: Option<Arc<FailingStore>>,
 }
 
 impl<'a> Start<'a> {
@@ -56,19 +73,31 @@ impl<'a> Start<'a> {
             time,
             config: SignalConfig::default(),
             limits: Limits::default(),
+            store: None,
         }
+    }
+
+    pub fn over(self, store: &Arc<FailingStore>) -> Self {
+        let store = Some(Arc::clone(store));
+        Self { store, ..self }
     }
 
     /// Nothing goes on behind it: the test synchronizes and checks.
     pub async fn open(self) -> Arc<Signal> {
-        let store: Arc<dyn ObjectStore> = Arc::new(LocalStore::open(self.folder).unwrap());
+        self.open_with(&Arc::new(Metrics::new())).await
+    }
+
+    pub async fn open_with(self, metrics: &Arc<Metrics>) -> Arc<Signal> {
+        let store: Arc<dyn ObjectStore> = match self.store {
+            Some(store) => store,
+            None => Arc::new(LocalStore::open(self.folder).unwrap()),
+        };
         let converter = Converter::new("unhex".into(), ConversionLimits::from(&self.limits));
-        let metrics = Arc::new(Metrics::new());
         let background = Background::default();
         let artifacts = Artifacts::new(ArtifactsParts {
             store: Arc::clone(&store),
             converter: Arc::new(converter),
-            metrics: Arc::clone(&metrics),
+            metrics: Arc::clone(metrics),
             clock: self.time.clock(),
             limits: ArtifactLimits::from(&self.limits),
             tasks: background.tasks,
@@ -77,7 +106,7 @@ impl<'a> Start<'a> {
         Signal::open(SignalParts {
             store,
             artifacts: Arc::new(artifacts),
-            metrics,
+            metrics: Arc::clone(metrics),
             clock: self.time.clock(),
             config: self.config,
             limits: &self.limits,
@@ -130,7 +159,13 @@ pub fn counts(signal: &Signal, labels: &LabelSet) -> ProfileCounts {
         .unwrap_or_default()
 }
 
-/// The gauge of checkout 2.4.
-pub fn gauge(signal: &Signal) -> u64 {
+/// The gauge of checkout 2.4 as it is shown, if it is.
+pub fn shown(signal: &Signal) -> Option<u64> {
     counts(signal, &labels("checkout", "2.4")).unknown_build_ids
+}
+
+/// The gauge of checkout 2.4, once the store was asked.
+pub async fn gauge(signal: &Signal) -> u64 {
+    signal.check().await;
+    shown(signal).unwrap_or_default()
 }

@@ -1,6 +1,5 @@
 //! What the ledger knows of one build ID without symbols, and how two such notes become one.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +8,16 @@ use crate::signal::labels::LabelSet;
 use crate::signal::lately::{Lately, Sent};
 use crate::signal::observation::Missing;
 
-/// Label sets that one build ID is shown with, those that were seen last: libraries of a
-/// distribution are in every service, and the first few say enough.
-const SEEN_BY_MAX: usize = 16;
+/// Label sets that one build ID is shown with: libraries of a distribution are in every service, and
+/// when hundreds of them are alerted on, one more says nothing new.
+const SEEN_BY_MAX: usize = 256;
+
+/// Label sets that the build IDs of a ledger have on average, at most: libraries have many, programs
+/// have one.
+const SEEN_BY_MEAN_MAX: usize = 4;
+
+/// A label set that was not seen for so long before the build ID was seen last gives way first.
+const UNSEEN_MILLIS_MAX: u64 = 24 * 3_600_000;
 
 /// A build ID without symbols. Times are in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +58,13 @@ pub struct SeenBy {
     pub weight: u64,
     /// The same, lately.
     pub lately: Lately,
+}
+
+/// Label sets in a ledger of so many build IDs, over all of them.
+pub(super) fn rows_max(entries_max: usize) -> usize {
+    entries_max
+        .saturating_mul(SEEN_BY_MEAN_MAX)
+        .max(SEEN_BY_MAX)
 }
 
 /// What a module of a profile says of its build ID.
@@ -103,7 +116,7 @@ impl Entry {
         let mut by = SeenBy::new(sighting);
         by.see(sighting);
         self.seen_by.push(by);
-        self.keep_latest();
+        self.keep_bounded();
     }
 
     /// Takes in what another replica noted of the same build ID.
@@ -131,12 +144,29 @@ impl Entry {
         }
     }
 
-    /// Lets go of the label sets beyond the bound, those that were not seen for the longest time.
-    pub(in crate::signal) fn keep_latest(&mut self) {
-        let rank = |by: &SeenBy| (Reverse(by.last_seen), by.labels.clone());
+    /// Lets go of the label sets beyond the bound: those that were not seen for a day, then the newest.
+    /// Were it those that were not seen for the longest time, services that come in turns would push
+    /// each other out, and their alerts would come and go.
+    pub(in crate::signal) fn keep_bounded(&mut self) {
         if self.seen_by.len() > SEEN_BY_MAX {
-            self.seen_by.sort_by_cached_key(rank);
+            let last_seen = self.last_seen;
+            self.seen_by.sort_by_cached_key(|by| {
+                let is_unseen = last_seen.saturating_sub(by.last_seen) > UNSEEN_MILLIS_MAX;
+                (is_unseen, by.first_seen, by.labels.clone())
+            });
             self.seen_by.truncate(SEEN_BY_MAX);
+        }
+    }
+
+    /// Makes all times no later than `latest`: who wrote the entry down then has seen nothing later,
+    /// whatever its clock said.
+    pub(in crate::signal) fn keep_before(&mut self, latest: u64) {
+        self.first_seen = self.first_seen.min(latest);
+        self.last_seen = self.last_seen.min(latest);
+        for by in &mut self.seen_by {
+            by.first_seen = by.first_seen.min(latest);
+            by.last_seen = by.last_seen.min(latest);
+            by.lately = by.lately.no_later_than(latest);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The ledger of all replicas: a pure fold of their parts, in any order and with repetitions.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use unhex_build_id::Identity;
 
-use super::entry::Entry;
+use super::entry::{Entry, rows_max};
 use super::segment::Part;
 use crate::artifacts::UploadId;
 use crate::signal::labels::LabelSet;
@@ -58,18 +59,24 @@ impl Folded {
     }
 
     fn bound(&mut self, entries_max: usize) {
-        self.entries.values_mut().for_each(Entry::keep_latest);
-        let excess = self.entries.len().saturating_sub(entries_max);
-        if excess == 0 {
+        self.entries.values_mut().for_each(Entry::keep_bounded);
+        let rows = self.entries.values().map(|entry| entry.seen_by.len());
+        let mut rows_left = rows_max(entries_max);
+        if self.entries.len() <= entries_max && rows.sum::<usize>() <= rows_left {
             return;
         }
-        let mut ranks: Vec<(u64, Identity)> = self
-            .entries
-            .iter()
-            .map(|(identity, entry)| (entry.last_seen, identity.clone()))
-            .collect();
+        let ranks = self.entries.iter().map(|(identity, entry)| {
+            let rank = (Reverse(entry.last_seen), identity.clone());
+            (rank, entry.seen_by.len())
+        });
+        let mut ranks: Vec<_> = ranks.collect();
         ranks.sort_unstable();
-        for (_, identity) in ranks.iter().take(excess) {
+        let fitting = ranks.iter().take(entries_max).take_while(|(_, rows)| {
+            let rest = rows_left.checked_sub(*rows);
+            rest.inspect(|rest| rows_left = *rest).is_some()
+        });
+        let fitting = fitting.count();
+        for ((_, identity), _) in ranks.iter().skip(fitting) {
             self.entries.remove(identity);
         }
     }
@@ -82,7 +89,9 @@ pub(in crate::signal) fn latest<'a>(
     let mut latest: BTreeMap<UploadId, &Part> = BTreeMap::new();
     for part in parts {
         let known = latest.entry(part.replica).or_insert(part);
-        if known.sequence < part.sequence {
+        // Of the same part as it was written and as others took it together, the fuller one.
+        let rank = |part: &Part| (part.sequence, part.entries.len(), part.sent.len());
+        if rank(known) < rank(part) {
             *known = part;
         }
     }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use unhex_build_id::Identity;
 
-use super::entry::{Entry, Sighting};
+use super::entry::{Entry, Sighting, rows_max};
 use super::segment::{Listed, Part};
 use crate::artifacts::UploadId;
 use crate::signal::labels::LabelSet;
@@ -18,6 +18,8 @@ pub(in crate::signal) struct OwnLedger {
     entries_max: usize,
     entries: FxHashMap<Identity, Entry>,
     recency: Recency<Identity>,
+    /// Label sets of all entries.
+    rows: usize,
     has_changed: bool,
 }
 
@@ -29,37 +31,42 @@ impl OwnLedger {
             entries_max: entries_max.max(1),
             entries: FxHashMap::default(),
             recency: Recency::default(),
+            rows: 0,
             has_changed: false,
         }
     }
 
-    /// Notes a build ID without symbols; at the bound the one that was not seen for the longest time
-    /// goes.
-    pub(in crate::signal) fn see(&mut self, identity: &Identity, sighting: &Sighting<'_>) {
+    /// Notes a build ID without symbols; at the bounds those that were not seen for the longest time
+    /// go, and are answered.
+    pub(in crate::signal) fn see(
+        &mut self,
+        identity: &Identity,
+        sighting: &Sighting<'_>,
+    ) -> Vec<Identity> {
         self.has_changed = true;
         self.recency.touch(identity, sighting.at);
-        if let Some(entry) = self.entries.get_mut(identity) {
-            entry.see(sighting);
-            return;
-        }
-        while self.entries.len() >= self.entries_max {
+        let new = || Entry::new(sighting);
+        let entry = self.entries.entry(identity.clone()).or_insert_with(new);
+        let before = entry.seen_by.len();
+        entry.see(sighting);
+        let added = entry.seen_by.len().saturating_sub(before);
+        self.rows = self.rows.saturating_add(added);
+        let mut gone = Vec::new();
+        while self.entries.len() > self.entries_max
+            || (self.rows > rows_max(self.entries_max) && self.entries.len() > 1)
+        {
             let Some((oldest, _)) = self.recency.oldest() else {
                 break;
             };
             let oldest = oldest.clone();
             self.remove(&oldest);
+            gone.push(oldest);
         }
-        let mut entry = Entry::new(sighting);
-        entry.see(sighting);
-        self.entries.insert(identity.clone(), entry);
+        gone
     }
 
     pub(in crate::signal) fn get(&self, identity: &Identity) -> Option<&Entry> {
         self.entries.get(identity)
-    }
-
-    pub(in crate::signal) fn identities(&self) -> impl Iterator<Item = &Identity> {
-        self.entries.keys()
     }
 
     pub(in crate::signal) fn len(&self) -> usize {
@@ -68,7 +75,8 @@ impl OwnLedger {
 
     /// Forgets a build ID: it has symbols.
     pub(in crate::signal) fn remove(&mut self, identity: &Identity) {
-        if self.entries.remove(identity).is_some() {
+        if let Some(entry) = self.entries.remove(identity) {
+            self.rows = self.rows.saturating_sub(entry.seen_by.len());
             self.recency.remove(identity);
             self.has_changed = true;
         }
@@ -98,19 +106,29 @@ impl OwnLedger {
         }
     }
 
-    /// The part to be written, under the next sequence number, if anything changed.
-    pub(in crate::signal) fn changed_part(
-        &mut self,
-        sent: impl FnOnce() -> Vec<(LabelSet, Lately)>,
-    ) -> Option<Part> {
-        if !std::mem::take(&mut self.has_changed) {
-            return None;
-        }
-        self.sequence = self.sequence.saturating_add(1);
-        Some(self.part(sent()))
+    /// Whether anything changed since it was written last.
+    pub(in crate::signal) fn has_changed(&self) -> bool {
+        self.has_changed
     }
 
-    /// What was to be written was not.
+    /// The part to be written, under the next sequence number.
+    pub(in crate::signal) fn next_part(&mut self, sent: Vec<(LabelSet, Lately)>) -> Part {
+        self.has_changed = false;
+        self.sequence = self.sequence.saturating_add(1);
+        self.part(sent)
+    }
+
+    /// Whether `part` is what was written last.
+    pub(in crate::signal) fn is_latest(&self, part: &Part) -> bool {
+        part.replica == self.replica && part.sequence == self.sequence
+    }
+
+    /// Whether it has to be in the store: it was written, and there is something in it.
+    pub(in crate::signal) fn is_wanted(&self) -> bool {
+        self.sequence > 0 && !self.entries.is_empty()
+    }
+
+    /// What was written is not in the store, or cannot be read there.
     pub(in crate::signal) fn note_unwritten(&mut self) {
         self.has_changed = true;
     }

@@ -4,7 +4,8 @@
 //! of two parts of one replica the higher number counts, so that it does not matter how often, by
 //! whom or in which order parts are written and read.
 
-use std::io::Read as _;
+use std::cmp::Reverse;
+use std::io::{self, Read as _};
 
 use serde::{Deserialize, Serialize};
 use unhex_build_id::Identity;
@@ -24,11 +25,19 @@ const SEGMENT_VERSION: u32 = 1;
 /// Compresses JSON of entries to a quarter; higher levels cost more than they save.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The largest segment as it lies in the store: a full ledger has about 20 MB.
+/// The largest segment that is read, as it lies in the store: a full ledger has about 20 MB.
 pub(in crate::signal) const SEGMENT_BYTES_MAX: u64 = 128 << 20;
 
-/// The largest segment after decompression.
+/// The most JSON that is written into a segment. zstd adds a 256th at most to what it cannot
+/// compress, so that no writer makes a segment that readers refuse.
+pub(in crate::signal) const SEGMENT_JSON_BYTES_MAX: usize = 120 << 20;
+
+/// The largest segment after decompression that is read: writers of other versions may have been
+/// more generous.
 const JSON_BYTES_MAX: u64 = 1 << 30;
+
+/// What a part and its segment have around their rows.
+const FRAME_BYTES: usize = 256;
 
 /// One object of the ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +74,7 @@ pub struct Listed {
 pub(in crate::signal) enum ReadSegmentError {
     /// No zstd frame, or one that is too large.
     #[error("it cannot be decompressed: {0}")]
-    Compression(#[from] std::io::Error),
+    Compression(#[from] io::Error),
     /// Damaged.
     #[error("no segment in JSON: {0}")]
     NotJson(#[from] serde_json::Error),
@@ -79,6 +88,18 @@ impl Segment {
         Self {
             version: SEGMENT_VERSION,
             parts,
+        }
+    }
+
+    /// Makes all times in it no later than `latest`, when it was there already: a clock that runs ahead
+    /// would keep its build IDs from ever being old.
+    pub(in crate::signal) fn keep_before(&mut self, latest: u64) {
+        for part in &mut self.parts {
+            let entries = part.entries.iter_mut();
+            entries.for_each(|listed| listed.entry.keep_before(latest));
+            for (_, lately) in &mut part.sent {
+                *lately = lately.no_later_than(latest);
+            }
         }
     }
 
@@ -105,6 +126,71 @@ impl Segment {
         }
         Ok(serde_json::from_slice(&json)?)
     }
+}
+
+impl Part {
+    /// The part with as much as fits into so much JSON: at most a quarter of it for what was sent, and
+    /// of both what was seen last.
+    pub(in crate::signal) fn within(mut self, json_bytes_max: usize) -> Self {
+        let room = json_bytes_max.saturating_sub(FRAME_BYTES);
+        self.sent
+            .sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
+        self.sent.sort_by_key(|(_, lately)| Reverse(lately.last()));
+        let rest = keep_fitting(&mut self.sent, room / 4, room);
+        self.entries.sort_unstable_by(|one, two| {
+            let seen = two.entry.last_seen.cmp(&one.entry.last_seen);
+            seen.then_with(|| one.identity.cmp(&two.identity))
+        });
+        keep_fitting(&mut self.entries, rest, rest);
+        self
+    }
+}
+
+/// Drops what is behind the rows that fit into `room`, and says what is left of `all`.
+fn keep_fitting<T: Serialize>(rows: &mut Vec<T>, mut room: usize, all: usize) -> usize {
+    let before = room;
+    let fitting = rows.iter().take_while(|row| {
+        let rest = json_bytes(row).and_then(|bytes| room.checked_sub(bytes.saturating_add(1)));
+        rest.inspect(|rest| room = *rest).is_some()
+    });
+    let fitting = fitting.count();
+    rows.truncate(fitting);
+    all.saturating_sub(before.saturating_sub(room))
+}
+
+/// Parts in as few groups as go into segments of so much JSON, in their order.
+pub(in crate::signal) fn packed(parts: Vec<Part>, json_bytes_max: usize) -> Vec<Vec<Part>> {
+    let mut groups: Vec<Vec<Part>> = Vec::new();
+    let mut room = 0;
+    for part in parts {
+        let bytes = json_bytes(&part).unwrap_or(json_bytes_max);
+        match groups.last_mut() {
+            Some(group) if bytes <= room => group.push(part),
+            _ => {
+                groups.push(vec![part]);
+                room = json_bytes_max;
+            }
+        }
+        room = room.saturating_sub(bytes.saturating_add(1));
+    }
+    groups
+}
+
+/// How long a value is in JSON; `None` when it cannot be written.
+fn json_bytes(value: &impl Serialize) -> Option<usize> {
+    struct Length(usize);
+    impl io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, value).ok()?;
+    Some(length.0)
 }
 
 /// The key of a segment.

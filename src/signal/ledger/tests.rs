@@ -142,3 +142,88 @@ fn the_examples_of_the_document_are_read_and_written_back() {
     let read: crate::signal::IgnoreRecord = serde_json::from_value(decision.clone()).unwrap();
     assert_eq!(serde_json::to_value(read).unwrap(), decision);
 }
+
+fn seen_in(part: &Part) -> Vec<u64> {
+    part.entries
+        .iter()
+        .map(|listed| listed.entry.last_seen)
+        .collect()
+}
+
+#[test]
+fn a_writer_drops_what_was_seen_first_until_the_segment_is_small_enough_for_readers() {
+    let seen: Vec<(u8, u8, u64)> = (0..100)
+        .map(|id| (id, id, u64::from(id) * 7 % 101))
+        .collect();
+    let whole = part(1, 1, &seen);
+    let json_bytes_max = 10_000;
+    let cut = whole.clone().within(json_bytes_max);
+    let mut latest = seen_in(&whole);
+    latest.sort_unstable_by(|one, two| two.cmp(one));
+    latest.truncate(cut.entries.len());
+    assert_eq!(seen_in(&cut), latest);
+    assert!(cut.entries.len() > 9 && cut.sent.len() > 9, "{cut:?}");
+    let segment = serde_json::to_vec(&Segment::new(vec![cut])).unwrap();
+    assert!((json_bytes_max * 9 / 10..=json_bytes_max).contains(&segment.len()));
+    assert_eq!(whole.clone().within(1 << 20).entries.len(), 100);
+}
+
+#[test]
+fn parts_go_into_as_few_segments_as_hold_them() {
+    let seen: Vec<(u8, u8, u64)> = (0..10).map(|id| (id, 0, 1)).collect();
+    let parts: Vec<Part> = (0..9).map(|number| part(number, 1, &seen)).collect();
+    let bytes = serde_json::to_vec(&parts[0]).unwrap().len();
+    let groups = packed(parts.clone(), bytes * 3 + 100);
+    assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 3]);
+    assert_eq!(groups.concat(), parts);
+    assert_eq!(packed(parts, 1).len(), 9, "each is small enough by itself");
+}
+
+#[test]
+fn of_parts_that_are_left_behind_as_much_is_kept_as_a_ledger_has() {
+    let parts = [
+        part(1, 1, &[(1, 1, 10), (2, 1, 30)]),
+        part(2, 1, &[(1, 1, 20), (3, 2, 40)]),
+        part(3, 1, &[(4, 3, 5)]),
+    ];
+    let bounds = KeptBounds {
+        forgotten_before: 6,
+        entries_max: 3,
+        sent_max: 100,
+    };
+    let kept = kept(&parts, &bounds);
+    assert_eq!(
+        kept.iter().map(seen_in).collect::<Vec<_>>(),
+        [vec![30], vec![40, 20]]
+    );
+    assert_eq!(kept[1].replica, parts[1].replica);
+    assert!(has_run_out(&Segment::new(vec![parts[2].clone()]), 6));
+    assert!(!has_run_out(&Segment::new(parts.to_vec()), 6));
+}
+
+#[test]
+fn a_library_of_everybody_keeps_the_services_that_it_had_first() {
+    let mut own = OwnLedger::new(replica(1), 100);
+    for round in 0..3_u64 {
+        for number in 0..300_u64 {
+            let labels = LabelSet::new(&Labels {
+                service: Some(format!("s{number}")),
+                ..Labels::default()
+            });
+            own.see(
+                &identity(1),
+                &Sighting {
+                    labels: &labels,
+                    name: None,
+                    missing: Missing::UnknownBuildId,
+                    sent: Sent::default(),
+                    profiles: 1,
+                    at: 1_000 * round + number,
+                },
+            );
+        }
+    }
+    let entry = own.get(&identity(1)).unwrap();
+    assert_eq!(entry.seen_by.len(), 256);
+    assert!(entry.seen_by.iter().all(|by| by.profiles == 3));
+}
