@@ -142,13 +142,6 @@ pub enum ClientError {
     },
 }
 
-impl ClientError {
-    /// Whether the server was reached and refuses this very thing, so that other requests may well succeed.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused { .. })
-    }
-}
-
 /// An error and its causes on one line; reqwest hides "connection refused" three levels down.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();

@@ -3,6 +3,7 @@
 use reqwest::{Method, StatusCode};
 
 use super::error::ClientError;
+use super::retry::{Patience, Repetition};
 use super::transport::{AttemptError, Client};
 use crate::observe::{
     IgnoreRequest, IgnoredBuildId, ObserveAnswer, ObserveRequest, UnknownBuildId,
@@ -29,7 +30,17 @@ impl Client {
     /// # Errors
     /// If the request is refused, or the server is busy or cannot be reached.
     pub async fn observe(&self, request: &ObserveRequest) -> Result<ObserveAnswer, ClientError> {
-        self.post("observe", request, self.answer_timeout).await
+        // Parts with one profile ID count once, however often they come.
+        let repetition = if request.observe && request.profile_id.is_none() {
+            Repetition::CountsAgain
+        } else {
+            Repetition::Idempotent
+        };
+        let patience = Patience {
+            timeout: self.answer_timeout,
+            repetition,
+        };
+        self.post("observe", request, patience).await
     }
 
     /// All build IDs without symbols that are not ignored, page after page.
@@ -90,7 +101,7 @@ impl Client {
         };
         let url = self.url(&format!("build-ids/{build_id}/ignored"))?;
         let answer = self
-            .repeat(|| async {
+            .repeat(Repetition::Idempotent, || async {
                 let request = self.request(Method::PUT, url.clone()).json(&body);
                 let request = request.timeout(self.answer_timeout);
                 request.send().await.map_err(AttemptError::Send)
@@ -107,7 +118,7 @@ impl Client {
     pub async fn stop_ignoring(&self, build_id: &str) -> Result<bool, ClientError> {
         let url = self.url(&format!("build-ids/{build_id}/ignored"))?;
         let answer = self
-            .repeat(|| async {
+            .repeat(Repetition::Idempotent, || async {
                 let request = self.request(Method::DELETE, url.clone());
                 let request = request.timeout(self.answer_timeout);
                 request.send().await.map_err(AttemptError::Send)

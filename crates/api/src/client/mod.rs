@@ -2,7 +2,8 @@
 //!
 //! One place knows the paths, the retries and the words of errors, so that every command behaves
 //! alike when the server is down, busy or refuses. Uploads are idempotent by content, look-ups are
-//! pure, so every request here may be repeated.
+//! pure, so every request here may be repeated; one that counts a profile without an ID is not, when
+//! the server failed in the middle of it.
 
 mod body;
 mod error;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::error::ClientError;
+use super::retry::{Patience, Repetition};
 use super::transport::Client;
 use crate::symbolize::{SymbolizeAnswer, SymbolizeRequest};
 
@@ -28,8 +29,17 @@ impl Client {
         request: &SymbolizeRequest,
     ) -> Result<SymbolizeAnswer, ClientError> {
         let waits = Duration::from_secs(request.wait_seconds.into());
-        let timeout = self.answer_timeout.saturating_add(waits);
-        self.post("symbolize", request, timeout).await
+        // Parts with one profile ID count once, however often they come.
+        let repetition = if request.observe && request.profile_id.is_none() {
+            Repetition::CountsAgain
+        } else {
+            Repetition::Idempotent
+        };
+        let patience = Patience {
+            timeout: self.answer_timeout.saturating_add(waits),
+            repetition,
+        };
+        self.post("symbolize", request, patience).await
     }
 
     /// Whether the server is ready to serve, by `/readyz`.

@@ -51,15 +51,37 @@ impl RetryPolicy {
     }
 }
 
-/// Whether a server that answers so may answer otherwise soon.
-pub(super) fn is_passing(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::TOO_MANY_REQUESTS
+/// What it means to send a request again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repetition {
+    /// Nothing: it asks, or what it does is done once however often it comes.
+    Idempotent,
+    /// It may count twice, so it is not sent again when the server may have done it and failed after.
+    CountsAgain,
+}
+
+/// How a POST is waited for and repeated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// How long one attempt may take.
+    pub(super) timeout: Duration,
+    /// What it means to send it again.
+    pub(super) repetition: Repetition,
+}
+
+impl Repetition {
+    /// Whether a server that answers so may answer otherwise soon.
+    pub(super) fn is_passing(self, status: StatusCode) -> bool {
+        match status {
+            StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT
-    )
+            | StatusCode::GATEWAY_TIMEOUT => true,
+            StatusCode::INTERNAL_SERVER_ERROR => self == Self::Idempotent,
+            _ => false,
+        }
+    }
 }
 
 /// The wait that a server asks for: seconds or a date (RFC 9110 §10.2.3).
@@ -100,6 +122,21 @@ mod tests {
         assert_eq!(asked(7), Some(Duration::from_secs(7)));
         assert_eq!(asked(86_400), Some(policy.wait_max));
         assert_eq!(asked(0), Some(Duration::from_millis(250)));
+    }
+
+    #[test]
+    fn a_mistake_of_the_server_is_only_repeated_where_nothing_counts_twice() {
+        let passing = |repetition: Repetition| {
+            let all = (100..600).filter_map(|code| StatusCode::from_u16(code).ok());
+            let passing = all.filter(|status| repetition.is_passing(*status));
+            passing.map(|status| status.as_u16()).collect::<Vec<_>>()
+        };
+        let always = [408, 429, 502, 503, 504];
+        assert_eq!(passing(Repetition::CountsAgain), always);
+        assert_eq!(
+            passing(Repetition::Idempotent),
+            [408, 429, 500, 502, 503, 504]
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{ClientError, Problem, chain};
-use super::retry::{RetryPolicy, is_passing, retry_after};
+use super::retry::{Patience, Repetition, RetryPolicy, retry_after};
 use super::token::Token;
 
 /// No answer in JSON is larger: a million symbolized addresses are a few hundred megabytes at most.
@@ -144,7 +144,7 @@ impl Client {
     ) -> Result<Option<T>, ClientError> {
         let url = self.url(path)?;
         let answer = self
-            .repeat(|| async {
+            .repeat(Repetition::Idempotent, || async {
                 let request = self.request(Method::GET, url.clone());
                 request
                     .timeout(self.answer_timeout)
@@ -169,11 +169,15 @@ impl Client {
         &self,
         path: &str,
         body: &(impl Serialize + Sync),
-        timeout: Duration,
+        patience: Patience,
     ) -> Result<T, ClientError> {
+        let Patience {
+            timeout,
+            repetition,
+        } = patience;
         let url = self.url(path)?;
         let answer = self
-            .repeat(|| async {
+            .repeat(repetition, || async {
                 let request = self.request(Method::POST, url.clone()).json(body);
                 request
                     .timeout(timeout)
@@ -187,7 +191,11 @@ impl Client {
     }
 
     /// Repeats `attempt` while the server may answer otherwise soon. The answer may be an error.
-    pub(super) async fn repeat<F>(&self, attempt: impl Fn() -> F) -> Result<Response, ClientError>
+    pub(super) async fn repeat<F>(
+        &self,
+        repetition: Repetition,
+        attempt: impl Fn() -> F,
+    ) -> Result<Response, ClientError>
     where
         F: Future<Output = Result<Response, AttemptError>>,
     {
@@ -196,7 +204,7 @@ impl Client {
             attempts += 1;
             let outcome = attempt().await;
             let asked = match &outcome {
-                Ok(answer) if is_passing(answer.status()) => {
+                Ok(answer) if repetition.is_passing(answer.status()) => {
                     retry_after(answer.headers(), SystemTime::now())
                 }
                 Ok(_) | Err(AttemptError::Own(_)) => {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::body::{Encoding, FileBody, Meter, ProgressFn};
 use super::error::ClientError;
+use super::retry::{Patience, Repetition};
 use super::transport::{AttemptError, Client};
 use crate::artifacts::{BuildIdState, UploadAnswer, UploadPlan, UploadQuestion};
 
@@ -29,7 +30,11 @@ impl Client {
     /// # Errors
     /// If the server refuses, is busy or cannot be reached.
     pub async fn ask(&self, question: &UploadQuestion) -> Result<UploadPlan, ClientError> {
-        let answer = self.post("uploads", question, self.answer_timeout).await;
+        let patience = Patience {
+            timeout: self.answer_timeout,
+            repetition: Repetition::Idempotent,
+        };
+        let answer = self.post("uploads", question, patience).await;
         answer.map_err(|error| match error {
             ClientError::Refused {
                 status: status @ (404 | 405),
@@ -55,7 +60,7 @@ impl Client {
         let url = self.url(&place.url)?;
         let wire_bytes = std::sync::atomic::AtomicU64::new(0);
         let answer = self
-            .repeat(|| async {
+            .repeat(Repetition::Idempotent, || async {
                 let meter = Meter::new(progress.clone());
                 let stream = body.open(&meter).await.map_err(AttemptError::Own)?;
                 let mut request = self.request(Method::PUT, url.clone());
@@ -76,8 +81,11 @@ impl Client {
         let answer = match &place.complete {
             Some(upload_id) => {
                 let path = format!("uploads/{upload_id}/complete");
-                self.post(&path, &serde_json::json!({}), self.stall_timeout)
-                    .await?
+                let patience = Patience {
+                    timeout: self.stall_timeout,
+                    repetition: Repetition::Idempotent,
+                };
+                self.post(&path, &serde_json::json!({}), patience).await?
             }
             None => self.json(answer).await?,
         };

@@ -18,6 +18,7 @@ use unhex_api::client::{
     BodyProgress, Client, ClientError, ClientOptions, Encoding, FileBody, Place, ProgressFn,
     RetryPolicy, Token,
 };
+use unhex_api::observe::ObserveRequest;
 
 const UPLOADED: &str =
     r#"{"build_id":"ab","kinds":["debuginfo"],"quality":"symtab","changed":true,"index":"ready"}"#;
@@ -90,6 +91,25 @@ async fn a_busy_server_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_mistake_of_the_server_is_asked_again_but_never_counted_twice() {
+    let failed = || answer("500 Internal Server Error", "", "");
+    let nothing = || answer("200 OK", "", r#"{"modules":[]}"#);
+    let request = |profile_id: Option<&str>| ObserveRequest {
+        profile_id: profile_id.map(str::to_owned),
+        ..serde_json::from_str(r#"{"modules":[]}"#).unwrap()
+    };
+    let (url, requests) = serve(vec![failed(), nothing()]);
+    client(&url).observe(&request(Some("p1"))).await.unwrap();
+    assert_eq!(requests.iter().count(), 2);
+    let (url, _requests) = serve(vec![failed(), nothing()]);
+    let error = client(&url).observe(&request(None)).await.unwrap_err();
+    assert!(
+        matches!(error, ClientError::Busy { status: 500, .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_server_that_stays_busy_is_given_up_with_its_words() {
     let busy = || {
         answer(
@@ -109,7 +129,7 @@ async fn a_refusal_is_not_repeated_and_says_why() {
     let refusal = r#"{"type":"about:blank","title":"Conflict","status":409,"detail":"other code"}"#;
     let (url, _requests) = serve(vec![answer("409 Conflict", "", refusal)]);
     let error = client(&url).ask(&question()).await.unwrap_err();
-    assert!(error.is_refusal());
+    assert!(matches!(error, ClientError::Refused { .. }), "{error:?}");
     assert_eq!(error.to_string(), "refused (409): other code");
 }
 
