@@ -325,8 +325,11 @@ limits! {
     /// How long a client may send nothing within a request's body: CI machines stall for seconds,
     /// not for a minute.
     body_stall_seconds_max: Seconds = 60, "UNHEX_BODY_STALL_SECONDS_MAX";
-    /// How long a client may take no byte of an answer: debuginfod clients give up at 90 s below
-    /// 100 KiB/s themselves.
+    /// How long a connection may have no request, whatever pings it answers: the pools of clients let
+    /// go of theirs after 90 s. Over HTTP/1 `header_read_seconds_max` comes first.
+    connection_idle_seconds_max: Seconds = 180, "UNHEX_CONNECTION_IDLE_SECONDS_MAX";
+    /// How long a client may take nothing of an answer, over HTTP/2 of any one answer: debuginfod
+    /// clients give up at 90 s below 100 KiB/s themselves.
     write_stall_seconds_max: Seconds = 90, "UNHEX_WRITE_STALL_SECONDS_MAX";
     /// Headers of one request, in bytes: `DEBUGINFOD_HEADERS_FILE` and long source paths fit.
     header_bytes_max: Bytes = 64 << 10, "UNHEX_HEADER_BYTES_MAX";

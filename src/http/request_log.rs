@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tracing::{error, info};
 use unhex_build_id::BuildId;
@@ -19,8 +19,10 @@ use unhex_build_id::BuildId;
 use super::RouteName;
 use super::auth::Writer;
 use super::error::LoggedError;
+use super::idle::RequestRuns;
 use super::serving::ClientAddress;
 use super::stall::StallGuard;
+use super::taking::OfferedBody;
 use crate::app::App;
 use crate::metrics::{AnswerEnd, HttpAnswer, Metrics, Running};
 
@@ -33,12 +35,19 @@ const UNMATCHED: &str = "unmatched";
 
 /// Passes the request on, bounds how long its body may stall, and writes its line.
 pub(super) async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
+    let version = request.version();
     let mut line = Line::new(&request, &app);
     let patience = app.config.limits.body_stall_seconds_max;
     let request = request.map(|body| Body::new(StallGuard::new(body, patience)));
     let response = next.run(request).await;
     line.answered(&response);
-    response.map(|body| Body::new(RecordedBody { body, line }))
+    response.map(|body| {
+        let body = match version {
+            Version::HTTP_2 => Body::new(OfferedBody::new(body)),
+            _ => body,
+        };
+        Body::new(RecordedBody { body, line })
+    })
 }
 
 /// What is known of a request; written when it is dropped, which is when the answer has ended.
@@ -46,6 +55,7 @@ struct Line {
     metrics: Arc<Metrics>,
     started: Instant,
     _running: Running,
+    _of_connection: Option<RequestRuns>,
     method: Method,
     path: String,
     build_id: Option<BuildId>,
@@ -74,6 +84,7 @@ impl Line {
             metrics: Arc::clone(&app.metrics),
             started: Instant::now(),
             _running: app.metrics.request_running(),
+            _of_connection: request.extensions().get().cloned(),
             method: request.method().clone(),
             path: path.chars().take(TEXT_CHARS_MAX).collect(),
             build_id: build_id_in(path),

@@ -12,17 +12,19 @@ use axum::Router;
 use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
+use super::idle::Requests;
 use super::socket::{ClientSocket, SocketPatience};
+use super::taking::StreamExecutor;
 use crate::app::App;
 use crate::limits::Limits;
 use crate::metrics::Running;
@@ -35,6 +37,9 @@ const HTTP2_PING: Duration = Duration::from_secs(30);
 const HTTP2_STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// What all streams of an HTTP/2 connection may send ahead.
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// How long a connection that shall end may stay open without a request: HTTP/2 says goodbye in two
+/// steps with a ping between (RFC 9113 §6.8), and streams whose end nobody takes stay open for ever.
+const GOODBYE: Duration = Duration::from_secs(2);
 /// The least that hyper accepts as a buffer for headers.
 const HEADER_BYTES_LEAST: u64 = 8 << 10;
 
@@ -105,11 +110,13 @@ impl Server {
 
 /// All connections of a server.
 struct Connections {
-    builder: Arc<auto::Builder<TokioExecutor>>,
-    graceful: GracefulShutdown,
+    builder: Arc<auto::Builder<StreamExecutor>>,
+    /// Cancelled when all shall end.
+    stopping: CancellationToken,
     tasks: TaskTracker,
     free: Arc<Semaphore>,
     patience: SocketPatience,
+    idle_max: Duration,
     router: Router,
     app: App,
 }
@@ -127,7 +134,7 @@ impl Connections {
         let limits = &app.config.limits;
         Self {
             builder: Arc::new(http(limits)),
-            graceful: GracefulShutdown::new(),
+            stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             free: Arc::new(Semaphore::new(
                 limits.connections_max.clamp(1, Semaphore::MAX_PERMITS),
@@ -136,6 +143,7 @@ impl Connections {
                 first_bytes: limits.header_read_seconds_max,
                 write_stall: limits.write_stall_seconds_max,
             },
+            idle_max: limits.connection_idle_seconds_max,
             router: super::router(app.clone()),
             app: app.clone(),
         }
@@ -166,15 +174,36 @@ impl Connections {
         } = connection;
         let (socket, end) = ClientSocket::new(stream, self.patience);
         let router = self.router.clone();
+        let requests = Requests::none();
+        let counted = requests.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(client);
+            request.extensions_mut().insert(counted.begin());
             router.clone().oneshot(request)
         });
-        let watcher = self.graceful.watcher();
         let builder = Arc::clone(&self.builder);
+        let (stopping, idle_max) = (self.stopping.clone(), self.idle_max);
         self.tasks.spawn(async move {
-            let served = builder.serve_connection(TokioIo::new(socket), service);
-            if let Err(error) = watcher.watch(served.into_owned()).await {
+            let mut served = Box::pin(builder.serve_connection(TokioIo::new(socket), service));
+            let began = Instant::now();
+            let mut ending_since = None;
+            let ended = loop {
+                let (patience, earliest) =
+                    ending_since.map_or((idle_max, began), |since| (GOODBYE, since));
+                tokio::select! {
+                    ended = served.as_mut() => break ended,
+                    () = stopping.cancelled(), if ending_since.is_none() => {}
+                    () = requests.idle_for(patience, earliest) => {
+                        if ending_since.is_some() {
+                            break Err("it did not end when it was told to".into());
+                        }
+                    }
+                }
+                ending_since = Some(Instant::now());
+                served.as_mut().graceful_shutdown();
+            };
+            drop(served);
+            if let Err(error) = ended {
                 debug!(client = %client.0, %error, "connection of {} ended: {error}", client.0);
             }
             end.linger().await;
@@ -191,7 +220,7 @@ impl Connections {
         );
         self.tasks.close();
         let finished = async {
-            self.graceful.shutdown().await;
+            self.stopping.cancel();
             self.tasks.wait().await;
         };
         if tokio::time::timeout_at(deadline, finished).await.is_err() {
@@ -202,9 +231,11 @@ impl Connections {
 }
 
 /// Both versions of HTTP with their bounds.
-fn http(limits: &Limits) -> auto::Builder<TokioExecutor> {
+fn http(limits: &Limits) -> auto::Builder<StreamExecutor> {
     let header_bytes = limits.header_bytes_max.max(HEADER_BYTES_LEAST);
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(StreamExecutor {
+        patience: limits.write_stall_seconds_max,
+    });
     builder
         .http1()
         .timer(TokioTimer::new())

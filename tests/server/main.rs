@@ -27,6 +27,7 @@ mod debuginfod;
 mod documents;
 mod download;
 mod hostile;
+mod http2;
 mod interrupted;
 mod metadata;
 mod operation;
