@@ -94,8 +94,7 @@ impl App {
         })
         .await;
         signal.run(&background.tasks, &background.stopping);
-        let open_index_bytes_max = config.limits.open_index_bytes_max;
-        let symbolizer = Symbolizer::new(Arc::clone(&artifacts), open_index_bytes_max, &metrics);
+        let symbolizer = Symbolizer::new(Arc::clone(&artifacts), &config.limits, &metrics);
         Ok(Self {
             request_memory: RequestMemory::new(&config.limits),
             config: Arc::new(config),

@@ -308,6 +308,10 @@ limits! {
     symbolize_addresses_max: Count = 1_000_000, "UNHEX_SYMBOLIZE_ADDRESSES_MAX";
     /// Modules in one `/symbolize` request: a browser maps a few hundred.
     symbolize_modules_max: Count = 4_096, "UNHEX_SYMBOLIZE_MODULES_MAX";
+    /// How long one `/symbolize` request may take beside the wait for conversions that it asks for,
+    /// and the look-ups of one `/observe`: a sound store answers in milliseconds, and a million
+    /// addresses take a second. What is not known by then reads `timeout`.
+    symbolize_seconds_max: Seconds = 30, "UNHEX_SYMBOLIZE_SECONDS_MAX";
     /// Memory of all `/symbolize` requests at once, by an estimate from their bodies and addresses:
     /// seven of the largest, or thousands of usual ones.
     symbolize_memory_bytes_total_max: Bytes = 4 << 30, "UNHEX_SYMBOLIZE_MEMORY_BYTES_TOTAL_MAX";

@@ -122,6 +122,7 @@ pub(super) async fn get_build_id(
     ),
     responses(
         (status = 204, description = "It is deleted"),
+        (status = 400, description = "No identity", body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "Nothing was there", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "Not possible now; try again", body = Problem, content_type = "application/problem+json"),

@@ -76,7 +76,13 @@ pub(super) async fn get_artifact(
     ),
     responses(
         (status = 200, description = "The source", content_type = "application/octet-stream"),
+        (status = 206, description = "The range that was asked for"),
+        (status = 304, description = "The client has it"),
+        (status = 400, description = "No build ID, or no path", content_type = "text/plain"),
         (status = 404, description = "Not there, definitely", content_type = "text/plain"),
+        (status = 406, description = "Larger than X-DEBUGINFOD-MAXSIZE", content_type = "text/plain"),
+        (status = 416, description = "No byte of the range exists", content_type = "text/plain"),
+        (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
     )
 )]
 #[expect(dead_code, reason = "described apart, answered by get_artifact")]
@@ -94,7 +100,13 @@ pub(super) fn get_source() {}
     responses(
         (status = 200, description = "As in the file, compressed if it is compressed there",
          content_type = "application/octet-stream"),
+        (status = 206, description = "The range that was asked for"),
+        (status = 304, description = "The client has it"),
+        (status = 400, description = "No build ID, or no name", content_type = "text/plain"),
         (status = 404, description = "Not there, definitely", content_type = "text/plain"),
+        (status = 406, description = "Larger than X-DEBUGINFOD-MAXSIZE", content_type = "text/plain"),
+        (status = 416, description = "No byte of the range exists", content_type = "text/plain"),
+        (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
     )
 )]
 #[expect(dead_code, reason = "described apart, answered by get_artifact")]

@@ -20,6 +20,9 @@ use crate::artifacts::LocateError;
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// When to come again for what is not known now, in seconds: stores and disks recover in seconds or
+/// in hours, and clients double their waits themselves.
+const COME_AGAIN: HeaderValue = HeaderValue::from_static("5");
 
 type Source = Arc<dyn StdError + Send + Sync>;
 
@@ -51,7 +54,7 @@ pub enum ApiErrorKind {
     BodyStalled,
     /// 500: a mistake of ours.
     Internal,
-    /// 503: it is not known now; never remembered as absence.
+    /// 503: it is not known now; never remembered as absence. Says when to come again.
     Unavailable,
     /// 507: the disk is full.
     StorageFull,
@@ -200,6 +203,9 @@ impl ApiError {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, content_type);
         headers.insert(header::CACHE_CONTROL, NO_STORE);
+        if self.kind == ApiErrorKind::Unavailable {
+            headers.insert(header::RETRY_AFTER, COME_AGAIN);
+        }
         headers.extend(self.headers.iter().cloned());
         response.extensions_mut().insert(self.logged());
         response
@@ -250,4 +256,20 @@ pub struct Problem {
     #[serde(flatten)]
     #[schema(value_type = std::collections::BTreeMap<String, Object>)]
     members: Map<String, Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_now_says_when_to_come_again_in_either_form() {
+        let error = || ApiError::new(ApiErrorKind::Unavailable, "not now");
+        for answer in [error().into_response(), error().into_text_response()] {
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(answer.headers()[header::RETRY_AFTER], "5");
+        }
+        let definite = ApiError::not_found("not there").into_response();
+        assert!(!definite.headers().contains_key(header::RETRY_AFTER));
+    }
 }

@@ -8,6 +8,7 @@ pub mod auth;
 mod build_ids;
 pub mod build_path;
 mod conditions;
+mod content_encoding;
 mod debuginfod;
 mod download;
 pub mod error;

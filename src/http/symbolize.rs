@@ -12,19 +12,15 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use unhex_api::symbolize::SymbolizeRequest;
 
-use self::body::ContentEncoding;
 use self::reply::ReplyForm;
 use crate::app::App;
+use crate::http::content_encoding;
 use crate::http::error::{ApiError, ApiErrorKind, Problem};
 use crate::signal::{LabelSet, Observation, ObservedModule};
 use crate::symbolize::{Answer, ModuleOutcome};
-
-/// When to come again after no memory came free, in seconds.
-const COME_AGAIN: HeaderValue = HeaderValue::from_static("5");
 
 /// Answers a batch of addresses.
 #[utoipa::path(
@@ -39,9 +35,11 @@ const COME_AGAIN: HeaderValue = HeaderValue::from_static("5");
         )),
         (status = 400, description = "The body is not understood; the detail names the field",
             body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body stopped coming",
+            body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "A limit is exceeded; the detail names it",
             body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The Content-Encoding is not understood",
+        (status = 415, description = "Another Content-Encoding than gzip or zstd",
             body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "Other requests hold the memory; come again after Retry-After",
             body = Problem, content_type = "application/problem+json"),
@@ -52,7 +50,7 @@ pub(super) async fn post_symbolize(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let encoding = ContentEncoding::of(&headers)?;
+    let encoding = content_encoding::of(&headers)?;
     let form = ReplyForm::of(&headers);
     let mut memory = app
         .request_memory
@@ -70,7 +68,7 @@ pub(super) async fn post_symbolize(
 
 fn no_memory_came_free() -> ApiError {
     let detail = "other requests hold all of symbolize_memory_bytes_total_max; come again later";
-    ApiError::new(ApiErrorKind::Unavailable, detail).with_header(RETRY_AFTER, COME_AGAIN)
+    ApiError::new(ApiErrorKind::Unavailable, detail)
 }
 
 /// Counts the profile that a request is, once it is answered.

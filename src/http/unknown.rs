@@ -19,6 +19,7 @@ use super::error::{ApiError, ApiErrorKind, Problem};
 use super::uploads::{Client, provenance};
 use super::{build_path, json_body};
 use crate::app::App;
+use crate::artifacts::store::StoreError;
 use crate::signal::{
     IgnoreDecision, IgnoreRecord, IgnoredBecause, LedgerError, Missing, MissingBuildId,
     MissingQuery, Standing, ledger,
@@ -82,6 +83,11 @@ fn parse(kind: &str, text: &str) -> Result<Identity, ApiError> {
         (status = 200, description = "It is ignored, on all replicas within seconds", body = IgnoredBuildId),
         (status = 400, description = "No identity, or no reason", body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body stopped coming", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is larger than the limit", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "Another Content-Encoding than gzip or zstd", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not possible now; try again", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "The disk is full, and a decision has to be recorded", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn put_ignored(
@@ -93,7 +99,7 @@ pub(super) async fn put_ignored(
     body: Body,
 ) -> Result<Json<IgnoredBuildId>, ApiError> {
     let identity = build_path::identity(&id, &uri)?;
-    let IgnoreRequest { reason } = json_body::read(&app, body).await?;
+    let IgnoreRequest { reason } = json_body::read(&app, &headers, body).await?;
     if reason.chars().all(|c| c.is_whitespace() || c.is_control()) {
         return Err(ApiError::bad_request(
             "say the reason: whoever wonders later reads it",
@@ -120,8 +126,11 @@ pub(super) async fn put_ignored(
     ),
     responses(
         (status = 204, description = "It counts again"),
+        (status = 400, description = "No identity", body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "It was not ignored", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not possible now; try again", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "The disk is full, and a decision has to be recorded", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn delete_ignored(
@@ -156,8 +165,17 @@ async fn decide(
 
 impl From<LedgerError> for ApiError {
     fn from(error: LedgerError) -> Self {
-        let detail = "the object store cannot be written now; ask again later";
-        Self::new(ApiErrorKind::Unavailable, detail).with_source(error)
+        let (kind, detail) = match &error {
+            LedgerError::Store(StoreError::Full { .. }) => (
+                ApiErrorKind::StorageFull,
+                "no room left to record the decision; nothing has changed",
+            ),
+            _ => (
+                ApiErrorKind::Unavailable,
+                "the object store cannot be written now; ask again later",
+            ),
+        };
+        Self::new(kind, detail).with_source(error)
     }
 }
 
@@ -251,4 +269,25 @@ fn rfc3339(unix_millis: u64) -> String {
     jiff::Timestamp::from_second(seconds)
         .unwrap_or(jiff::Timestamp::MAX)
         .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_store_that_is_away() {
+        let kind = |error: std::io::ErrorKind| {
+            let error = StoreError::from_io("writing", &"a key", error.into());
+            ApiError::from(LedgerError::Store(error)).kind()
+        };
+        assert_eq!(
+            kind(std::io::ErrorKind::StorageFull),
+            ApiErrorKind::StorageFull
+        );
+        assert_eq!(
+            kind(std::io::ErrorKind::TimedOut),
+            ApiErrorKind::Unavailable
+        );
+    }
 }

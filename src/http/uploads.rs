@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, USER_AGENT};
+use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use unhex_api::artifacts::{UploadAnswer, UploadPlan, UploadQuestion};
@@ -17,7 +17,7 @@ use unhex_build_id::{BuildId, Identity};
 
 use super::auth::Writer;
 use super::error::{ApiError, ApiErrorKind, Problem};
-use super::{ClientAddress, build_path, json_body, wire};
+use super::{ClientAddress, build_path, content_encoding, json_body, wire};
 use crate::app::App;
 use crate::artifacts::record::Provenance;
 use crate::artifacts::store::StoreError;
@@ -53,6 +53,8 @@ const USER_AGENT_BYTES_MAX: usize = 255;
         (status = 200, description = "Durable, but nothing better than before", body = UploadAnswer),
         (status = 400, description = "The path or the encoding is wrong", body = Problem, content_type = "application/problem+json"),
         (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The path names another identity than a GNU build ID, and nothing is known of it", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body stopped coming", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Other code under a known build ID; `difference` says how", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "Larger than the limit", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "Another Content-Encoding", body = Problem, content_type = "application/problem+json"),
@@ -89,9 +91,15 @@ pub(super) async fn put_artifact(
     responses(
         (status = 201, description = "Durable, and the best of its kind", body = UploadAnswer),
         (status = 200, description = "Durable, but nothing better than before", body = UploadAnswer),
+        (status = 400, description = "The encoding is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body stopped coming", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Other code under a known build ID; `difference` says how", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "Larger than the limit", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "Another Content-Encoding", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "Not a file that can be used; `detail` says what was found", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now; try again", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "The disk is full", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn post_artifacts(
@@ -112,14 +120,19 @@ pub(super) async fn post_artifacts(
     responses(
         (status = 200, description = "Not needed, or where to send it", body = UploadPlan),
         (status = 400, description = "The question is wrong", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body stopped coming", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "Larger than the limit", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "Another Content-Encoding than gzip or zstd", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now; try again", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn post_uploads(
     State(app): State<App>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Json<UploadPlan>, ApiError> {
-    let question: UploadQuestion = json_body::read(&app, body).await?;
+    let question: UploadQuestion = json_body::read(&app, &headers, body).await?;
     let build_id: BuildId = question.build_id.parse().map_err(bad_request)?;
     let sha256: ContentHash = question
         .sha256
@@ -157,8 +170,10 @@ pub(super) async fn post_uploads(
     params(("upload_id" = String, Path, description = "From `POST /uploads`")),
     responses(
         (status = 200, description = "It is durable", body = UploadAnswer),
+        (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No such upload, or one of more than an hour ago", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Nothing was sent yet", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now; try again", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn post_upload_complete(
@@ -186,8 +201,8 @@ async fn take(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let encoding = content_encoding(headers)?;
-    check_size(app, declared_length(headers))?;
+    let encoding = content_encoding::of(headers)?;
+    check_size(app, content_encoding::declared_length(headers))?;
     let received = receive(app, encoding, body).await?;
     let provenance = Provenance {
         file_name: file_name(headers),
@@ -226,33 +241,6 @@ fn check_size(app: &App, size_bytes: Option<u64>) -> Result<(), ApiError> {
         Some(size) if size > bytes_max => Err(IngestError::TooLarge { bytes_max }.into()),
         _ => Ok(()),
     }
-}
-
-fn declared_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-fn content_encoding(headers: &HeaderMap) -> Result<ContentEncoding, ApiError> {
-    let mut codings = headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .flat_map(|value| value.to_str().unwrap_or("?").split(','))
-        .map(str::trim)
-        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"));
-    let coding = codings.next();
-    let encoding = match coding.map(str::to_ascii_lowercase).as_deref() {
-        None => Some(ContentEncoding::Identity),
-        Some("gzip" | "x-gzip") => Some(ContentEncoding::Gzip),
-        Some("zstd") => Some(ContentEncoding::Zstd),
-        Some(_) => None,
-    };
-    encoding
-        .filter(|_| codings.next().is_none())
-        .ok_or_else(|| {
-            let detail =
-                "send the file as it is, or with Content-Encoding gzip or zstd, one of them";
-            ApiError::new(ApiErrorKind::UnsupportedMediaType, detail)
-        })
 }
 
 /// Who it was, from where, with which program.
@@ -371,18 +359,5 @@ mod tests {
         let long = "é".repeat(300);
         assert_eq!(named(&"%C3%A9".repeat(300)).unwrap().len(), 254);
         assert!(long.starts_with(&named(&"%C3%A9".repeat(300)).unwrap()));
-    }
-
-    #[test]
-    fn one_known_coding_is_accepted() {
-        let coding = |value: &str| content_encoding(&headers("content-encoding", value)).ok();
-        assert_eq!(coding("gzip"), Some(ContentEncoding::Gzip));
-        assert_eq!(coding("identity, ZSTD"), Some(ContentEncoding::Zstd));
-        assert_eq!(coding("br"), None);
-        assert_eq!(coding("gzip, zstd"), None);
-        assert_eq!(
-            content_encoding(&HeaderMap::new()).ok(),
-            Some(ContentEncoding::Identity)
-        );
     }
 }

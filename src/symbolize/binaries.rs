@@ -1,7 +1,8 @@
 //! The distinct binaries of a request: what each is, and whether there is an index of it now.
 //!
 //! Several modules may name one binary, in several spellings; its index is asked for once. All are
-//! asked at the same time, and those that are being converted are waited for together.
+//! asked in rounds: those that are being converted are asked again in the next one, and stand in
+//! nobody's way meanwhile. What is not known when the time is over is answered so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use rustc_hash::FxHashMap;
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 use unhex_api::quality::{Origin, Quality};
 use unhex_api::symbolize::{Module, ModuleStatus};
@@ -71,6 +73,15 @@ impl Without {
         Self::new(ModuleStatus::TooLarge, detail)
     }
 
+    /// It took longer than a request may take.
+    pub(super) fn timed_out() -> Self {
+        let detail = "it was not known in time (--symbolize-seconds-max); ask again";
+        Self {
+            retry_after_seconds: Some(RETRY_AFTER_SECONDS),
+            ..Self::new(ModuleStatus::Timeout, detail)
+        }
+    }
+
     /// It was not looked for.
     pub(super) fn not_asked() -> Self {
         Self::new(
@@ -120,8 +131,22 @@ impl Named {
 pub(super) struct Finder<'a> {
     pub(super) artifacts: &'a Artifacts,
     pub(super) indexes: &'a OpenIndexes,
-    /// Until when a conversion is waited for.
-    pub(super) deadline: Instant,
+    /// The turns of all requests; whoever asked first has the next one.
+    pub(super) turns: &'a Semaphore,
+    /// Until when conversions are waited for.
+    pub(super) converted_by: Instant,
+    /// Until when anything is waited for.
+    pub(super) found_by: Instant,
+}
+
+/// How far the question after one binary is.
+#[derive(Debug)]
+enum Asked {
+    /// Nobody has answered yet.
+    NotYet,
+    /// It was being converted when it was asked last.
+    Converting,
+    Answered(Binary),
 }
 
 impl Finder<'_> {
@@ -130,14 +155,62 @@ impl Finder<'_> {
         self,
         identities: &[Result<Identity, ParseIdentityError>],
     ) -> Vec<Binary> {
-        let finding: Vec<_> = identities.iter().map(|id| self.find(id)).collect();
-        stream::iter(finding)
-            .buffered(LOOKUPS_AT_ONCE)
-            .collect()
-            .await
+        let mut asked: Vec<Asked> = Vec::new();
+        asked.resize_with(identities.len(), || Asked::NotYet);
+        let asking = self.ask_in_rounds(identities, &mut asked);
+        if timeout_at(self.found_by, asking).await.is_err() {
+            warn!("not every index was found in time; the store is slow");
+        }
+        let answer = |asked| match asked {
+            Asked::NotYet => Binary::Without(Without::timed_out()),
+            Asked::Converting => Binary::Without(pending()),
+            Asked::Answered(binary) => binary,
+        };
+        asked.into_iter().map(answer).collect()
     }
 
-    async fn find(self, identity: &Result<Identity, ParseIdentityError>) -> Binary {
+    async fn ask_in_rounds(
+        self,
+        identities: &[Result<Identity, ParseIdentityError>],
+        asked: &mut [Asked],
+    ) {
+        let mut pause = PAUSE_FIRST;
+        loop {
+            self.ask_each(identities, asked).await;
+            let now = Instant::now();
+            let is_waiting = asked.iter().any(|one| matches!(one, Asked::Converting));
+            if !is_waiting || now >= self.converted_by {
+                return;
+            }
+            tokio::time::sleep_until(self.converted_by.min(now + pause)).await;
+            pause = (pause * 2).min(PAUSE_LAST);
+        }
+    }
+
+    /// Asks once for each that has no answer.
+    async fn ask_each(
+        self,
+        identities: &[Result<Identity, ParseIdentityError>],
+        asked: &mut [Asked],
+    ) {
+        let numbered = identities.iter().enumerate().zip(asked.iter());
+        let open = numbered.filter(|(_, one)| !matches!(one, Asked::Answered(_)));
+        let asking: Vec<_> = open
+            .map(|((number, identity), _)| async move { (number, self.ask(identity).await) })
+            .collect();
+        let mut answers = stream::iter(asking).buffer_unordered(LOOKUPS_AT_ONCE);
+        while let Some((number, answer)) = answers.next().await {
+            if let Some(one) = asked.get_mut(number) {
+                *one = answer;
+            }
+        }
+    }
+
+    async fn ask(self, identity: &Result<Identity, ParseIdentityError>) -> Asked {
+        // The turns are never closed.
+        let Ok(_turn) = self.turns.acquire().await else {
+            return Asked::NotYet;
+        };
         let found = match identity {
             Ok(Identity::Gnu(id)) => self.find_open(id).await,
             Ok(other) => match self.artifacts.resolve(other).await {
@@ -150,34 +223,25 @@ impl Finder<'_> {
                 Err(Without::new(ModuleStatus::Malformed, detail))
             }
         };
-        found.map_or_else(Binary::Without, Binary::Open)
-    }
-
-    async fn find_open(self, id: &BuildId) -> Result<OpenBinary, Without> {
-        let file = self.find_index(id).await?;
-        match self.indexes.open(&file).await {
-            Ok(open) => Ok(open_binary(open, &file)),
-            Err(error) => Err(not_opened(id, &error)),
+        match found {
+            Ok(Some(open)) => Asked::Answered(Binary::Open(open)),
+            Ok(None) => Asked::Converting,
+            Err(without) => Asked::Answered(Binary::Without(without)),
         }
     }
 
-    /// The index of a build ID, waited for until the deadline.
-    async fn find_index(self, id: &BuildId) -> Result<IndexFile, Without> {
-        let mut pause = PAUSE_FIRST;
-        loop {
-            match self.artifacts.index(id).await {
-                Ok(IndexLookup::Ready(file)) => return Ok(file),
-                Ok(IndexLookup::Failed(failure)) => return Err(failed(&failure)),
-                Ok(IndexLookup::Unknown) => return Err(unknown(id)),
-                Ok(IndexLookup::Converting) => {}
-                Err(error) => return Err(not_known_now(id, &error)),
-            }
-            let now = Instant::now();
-            if now >= self.deadline {
-                return Err(pending());
-            }
-            tokio::time::sleep_until(self.deadline.min(now + pause)).await;
-            pause = (pause * 2).min(PAUSE_LAST);
+    /// The open index of a build ID; `None` while it is being converted.
+    async fn find_open(self, id: &BuildId) -> Result<Option<OpenBinary>, Without> {
+        let file = match self.artifacts.index(id).await {
+            Ok(IndexLookup::Ready(file)) => file,
+            Ok(IndexLookup::Failed(failure)) => return Err(failed(&failure)),
+            Ok(IndexLookup::Unknown) => return Err(unknown(id)),
+            Ok(IndexLookup::Converting) => return Ok(None),
+            Err(error) => return Err(not_known_now(id, &error)),
+        };
+        match self.indexes.open(&file).await {
+            Ok(open) => Ok(Some(open_binary(open, &file))),
+            Err(error) => Err(not_opened(id, &error)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tokio::time::Instant;
 use unhex_api::symbolize::{AddressKind, Demangle, Module, Reason, SymbolizeRequest};
 use unhex_symbols::address::LinkAddress;
 use unhex_symbols::demangle::{DemangleMode, Names};
@@ -24,6 +25,7 @@ pub struct Found {
     request: SymbolizeRequest,
     named: Named,
     binaries: Vec<Binary>,
+    deadline: Option<Instant>,
 }
 
 /// What one binary is asked, collected over the modules that name it.
@@ -46,7 +48,19 @@ impl Found {
             request,
             named,
             binaries,
+            deadline: None,
         }
+    }
+
+    /// Answers what was not looked up by then with `timeout`.
+    pub(super) fn answered_by(self, deadline: Instant) -> Self {
+        let deadline = Some(deadline);
+        Self { deadline, ..self }
+    }
+
+    /// When the answer has to be there.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Looks all addresses up. Takes CPU time, and reads mapped files: not for async threads.
@@ -65,7 +79,12 @@ impl Found {
         };
         let mut answered = Vec::with_capacity(self.binaries.len());
         for (number, (binary, questions)) in self.binaries.iter().zip(questions).enumerate() {
-            match resolve(binary, questions, self.request.demangle, &mut room) {
+            let resolved = if self.is_too_late() {
+                resolve_late(binary)
+            } else {
+                resolve(binary, questions, self.request.demangle, &mut room)
+            };
+            match resolved {
                 Ok(binary) => answered.push(binary),
                 Err(without) => {
                     answered.push(AnsweredBinary::default());
@@ -88,6 +107,10 @@ impl Found {
             answer.note_outcomes(outcomes);
         }
         answer
+    }
+
+    fn is_too_late(&self) -> bool {
+        self.deadline.is_some_and(|by| Instant::now() >= by)
     }
 
     /// The answer of one module but for its frames, with its addresses put to its binary.
@@ -176,6 +199,14 @@ fn resolve(
         links: questions.links,
         template_names,
     })
+}
+
+/// What is left to say of a binary when the time is over.
+fn resolve_late(binary: &Binary) -> Result<AnsweredBinary, Without> {
+    match binary {
+        Binary::Open(_) => Err(Without::timed_out()),
+        Binary::Without(_) => Ok(AnsweredBinary::default()),
+    }
 }
 
 /// The name of each function of a batch with its template arguments.

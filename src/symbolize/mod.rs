@@ -20,38 +20,54 @@ pub use answer::{Answer, JsonWriter};
 pub use look_up::Found;
 pub use memory::{RequestMemory, ReservedMemory};
 pub use outcome::ModuleOutcome;
-pub use pool::{Cancelled, CpuPool};
+pub use pool::{Busy, Cancelled, CpuPool};
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use unhex_api::symbolize::SymbolizeRequest;
 
 use self::binaries::{Finder, Named};
 use self::open_indexes::OpenIndexes;
 use crate::artifacts::Artifacts;
+use crate::limits::Limits;
 use crate::metrics::{Cache, Metrics};
 
 /// The longest that a request may wait for conversions: below the time-outs of proxies.
 const WAIT_SECONDS_MAX: u32 = 60;
+
+/// Look-ups in the store of all requests at once: each may hold a thread for blocking work, of which
+/// the runtime has 512, and a store that hangs must leave some to downloads and uploads.
+const TURNS_MAX: usize = 128;
 
 /// Answers batches of addresses.
 #[derive(Debug)]
 pub struct Symbolizer {
     artifacts: Arc<Artifacts>,
     indexes: OpenIndexes,
+    turns: Semaphore,
     pool: CpuPool,
+    seconds_max: Duration,
 }
 
 impl Symbolizer {
-    /// A symbolizer over a store, which keeps at most so many bytes of indexes open.
-    pub fn new(artifacts: Arc<Artifacts>, open_index_bytes_max: u64, metrics: &Metrics) -> Self {
+    /// A symbolizer over a store, within the limits.
+    pub fn new(artifacts: Arc<Artifacts>, limits: &Limits, metrics: &Metrics) -> Self {
+        let cache = metrics.cache(Cache::Indexes);
         Self {
             artifacts,
-            indexes: OpenIndexes::new(open_index_bytes_max, metrics.cache(Cache::Indexes)),
+            indexes: OpenIndexes::new(limits.open_index_bytes_max, cache),
+            turns: Semaphore::new(TURNS_MAX),
             pool: CpuPool::for_this_machine(),
+            seconds_max: limits.symbolize_seconds_max,
         }
+    }
+
+    /// A turn to ask the store whether something has symbols, in the order of asking.
+    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
     }
 
     /// Where the CPU time of requests is spent.
@@ -60,17 +76,21 @@ impl Symbolizer {
     }
 
     /// The indexes of the binaries that `request` names, and why others have none. Waits for
-    /// conversions that run, at most as long as the request wants.
+    /// conversions that run, at most as long as the request wants. Half of the time that it may take
+    /// besides is for the store, so that the other half is left to answer what was found.
     pub async fn find(&self, request: SymbolizeRequest) -> Found {
         let wait_seconds = request.wait_seconds.min(WAIT_SECONDS_MAX);
         let named = Named::by(&request.modules);
+        let converted_by = Instant::now() + Duration::from_secs(u64::from(wait_seconds));
         let finder = Finder {
             artifacts: &self.artifacts,
             indexes: &self.indexes,
-            deadline: Instant::now() + Duration::from_secs(u64::from(wait_seconds)),
+            turns: &self.turns,
+            converted_by,
+            found_by: converted_by + self.seconds_max / 2,
         };
         let binaries = finder.find_all(&named.identities).await;
-        Found::new(request, named, binaries)
+        Found::new(request, named, binaries).answered_by(converted_by + self.seconds_max)
     }
 }
 

@@ -102,6 +102,35 @@ async fn a_client_that_has_the_file_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_has_a_part_is_told_so_too() {
+    let server = with_program().await;
+    for part in ["executable", "section/.text", "source/fixture/main.c"] {
+        let part = path(part);
+        let whole = server.get_raw(&part).await;
+        let tag = whole.header("etag").unwrap();
+        let date = whole.header("last-modified").unwrap();
+        let ask = async |header: String| get_with(&server, &part, &header).await;
+        assert_eq!(
+            ask(format!("If-None-Match: {tag}")).await.status,
+            304,
+            "{part}"
+        );
+        assert_eq!(
+            ask(format!("If-Modified-Since: {date}")).await.status,
+            304,
+            "{part}"
+        );
+        for header in [
+            "If-None-Match: \"other\"".to_owned(),
+            "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT".to_owned(),
+        ] {
+            let answer = ask(header).await;
+            assert!(answer.status == 200 && answer.body == whole.body, "{part}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_above_the_clients_limit_is_406_before_any_body() {
     let server = with_program().await;
     for rest in [

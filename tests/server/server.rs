@@ -1,5 +1,8 @@
 //! A server of the test's own, on a free port and a temporary folder.
 
+#[path = "documented.rs"]
+mod documented;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +29,7 @@ pub struct TestServer {
     data: TempDir,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
+    _all_documented: documented::AllDocumented,
 }
 
 impl TestServer {
@@ -49,6 +53,7 @@ impl TestServer {
             ..Config::default()
         };
         change(&mut config);
+        documented::listen();
         let app = App::open(config).await.unwrap();
         let server = Server::bind(app.clone()).await.unwrap();
         let address = server.local_addr().unwrap();
@@ -62,6 +67,7 @@ impl TestServer {
             data,
             stop: Some(stop),
             running,
+            _all_documented: documented::AllDocumented,
         }
     }
 

@@ -1,5 +1,6 @@
 //! `POST /symbolize` and `POST /observe` as profiles that arrive, and what `/metrics` says of them.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -98,6 +99,35 @@ async fn an_observed_profile_is_counted_and_answered_module_by_module() {
         format!("unhex_profiles_unknown_build_id_total{{{labels}}} 1"),
     ] {
         assert!(has_line(&text, &line), "{line} in {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observed_profile_may_be_compressed_within_the_limit_of_what_is_in_it() {
+    let server = TestServer::start_with(|config| config.limits.json_body_bytes_max = 1_000).await;
+    let post = async |path: &str, encoding: &str, body: Vec<u8>| {
+        let request = reqwest::Client::new().post(server.url(path)).body(body);
+        let answer = request.header("content-encoding", encoding).send().await;
+        answer.unwrap().status().as_u16()
+    };
+    let gzip = |body: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(body.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = |body: &str| zstd::encode_all(body.as_bytes(), 1).unwrap();
+    let profile = r#"{"modules": [{"build_id": "ab01"}]}"#;
+    let question = format!(
+        r#"{{"build_id": "ab01", "kind": "debuginfo", "sha256": "{}", "size_bytes": 3}}"#,
+        "00".repeat(32)
+    );
+    for (path, body) in [("/observe", profile), ("/uploads", question.as_str())] {
+        assert_eq!(post(path, "gzip", gzip(body)).await, 200, "{path}");
+        assert_eq!(post(path, "zstd", zstd(body)).await, 200, "{path}");
+        assert_eq!(post(path, "br", body.into()).await, 415, "{path}");
+        assert_eq!(post(path, "gzip", body.into()).await, 400, "{path}");
+        let bomb = format!("{body}{}", " ".repeat(1_000));
+        assert_eq!(post(path, "gzip", gzip(&bomb)).await, 413, "{path}");
     }
 }
 

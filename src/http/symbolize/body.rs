@@ -3,19 +3,19 @@
 //! Nothing is allocated in proportion to a number that a stranger wrote: the decompressed bytes are
 //! bounded while they come, and what they would unfold to is counted before they are parsed.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use unhex_api::symbolize::SymbolizeRequest;
 
 use crate::app::App;
-use crate::artifacts::ZSTD_WINDOW_LOG_MAX;
-use crate::http::error::{ApiError, ApiErrorKind};
+use crate::artifacts::ContentEncoding;
+use crate::http::content_encoding::{declared_length, decode};
+use crate::http::error::ApiError;
+use crate::http::json_body::broken_off;
 use crate::limits::Limits;
 
 /// Program headers of a module that may be written out: linkers make 4 to 12.
@@ -25,40 +25,9 @@ const PARSED_HERE_BYTES_MAX: usize = 16 << 10;
 /// Fields of a module or a segment, generously.
 const FIELDS_PER_OBJECT_MAX: usize = 12;
 
-/// How a request's body is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ContentEncoding {
-    Identity,
-    Gzip,
-    Zstd,
-}
-
-impl ContentEncoding {
-    /// What the headers say.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let Some(value) = headers.get(CONTENT_ENCODING) else {
-            return Ok(Self::Identity);
-        };
-        let word = value.to_str().unwrap_or_default().trim();
-        match word.to_ascii_lowercase().as_str() {
-            "" | "identity" => Ok(Self::Identity),
-            "gzip" | "x-gzip" => Ok(Self::Gzip),
-            "zstd" => Ok(Self::Zstd),
-            _ => Err(ApiError::new(
-                ApiErrorKind::UnsupportedMediaType,
-                format!("Content-Encoding {word:?} is not understood: gzip or zstd"),
-            )),
-        }
-    }
-}
-
 /// The length of the body after decompression, where it is known before it is read.
 pub(super) fn length(headers: &HeaderMap, encoding: ContentEncoding) -> Option<u64> {
-    declared(headers).filter(|_length| encoding == ContentEncoding::Identity)
-}
-
-fn declared(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    declared_length(headers).filter(|_length| encoding == ContentEncoding::Identity)
 }
 
 /// The bytes of the body as they were sent, at most `limits.symbolize_body_bytes_max`.
@@ -68,37 +37,19 @@ pub(super) async fn read(
     limits: &Limits,
 ) -> Result<Bytes, ApiError> {
     let limit = usize::try_from(limits.symbolize_body_bytes_max).unwrap_or(usize::MAX);
-    if declared(headers).is_some_and(|length| length > limits.symbolize_body_bytes_max) {
+    if declared_length(headers).is_some_and(|length| length > limits.symbolize_body_bytes_max) {
         return Err(body_too_large(limits));
     }
     let mut stream = body.into_data_stream();
     let mut whole = BytesMut::new();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(broken_body)?;
+        let chunk = chunk.map_err(broken_off)?;
         if whole.len().saturating_add(chunk.len()) > limit {
             return Err(body_too_large(limits));
         }
         whole.extend_from_slice(&chunk);
     }
     Ok(whole.freeze())
-}
-
-/// Why no more of a body came, told by the error at the bottom of the chain.
-fn broken_body(error: axum::Error) -> ApiError {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    let mut stalled = false;
-    while let Some(cause) = source {
-        stalled |= cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);
-        source = cause.source();
-    }
-    let kind = if stalled {
-        ApiErrorKind::BodyStalled
-    } else {
-        ApiErrorKind::BadRequest
-    };
-    ApiError::new(kind, "the body ended before it was complete").with_source(error)
 }
 
 fn body_too_large(limits: &Limits) -> ApiError {
@@ -131,39 +82,12 @@ fn decompress_and_parse(
     encoding: ContentEncoding,
     limits: &Limits,
 ) -> Result<SymbolizeRequest, ApiError> {
-    match encoding {
-        ContentEncoding::Identity => parse_json(sent, limits),
-        ContentEncoding::Gzip => {
-            let decoder = flate2::bufread::MultiGzDecoder::new(sent.as_ref());
-            parse_json(&decompressed(decoder, limits)?, limits)
-        }
-        ContentEncoding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(sent.as_ref())
-                .map_err(not_decompressed)?;
-            decoder
-                .window_log_max(ZSTD_WINDOW_LOG_MAX)
-                .map_err(not_decompressed)?;
-            parse_json(&decompressed(decoder, limits)?, limits)
-        }
+    if encoding == ContentEncoding::Identity {
+        return parse_json(sent, limits);
     }
-}
-
-fn decompressed(decoder: impl Read, limits: &Limits) -> Result<Vec<u8>, ApiError> {
-    let limit = limits.symbolize_body_bytes_max;
-    let mut bytes = Vec::new();
-    decoder
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(not_decompressed)?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length > limit) {
-        return Err(body_too_large(limits));
-    }
-    Ok(bytes)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn not_decompressed(error: io::Error) -> ApiError {
-    ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
+    let bytes = decode(sent, encoding, limits.symbolize_body_bytes_max);
+    let bytes = bytes.map_err(|error| error.into_api_error(|| body_too_large(limits)))?;
+    parse_json(&bytes, limits)
 }
 
 fn parse_json(bytes: &[u8], limits: &Limits) -> Result<SymbolizeRequest, ApiError> {
@@ -187,7 +111,10 @@ fn count_before(bytes: &[u8], limits: &Limits) -> Result<(), ApiError> {
         .saturating_mul(SEGMENTS_PER_MODULE_MAX + 2)
         .saturating_add(2);
     if count(b'{') > objects_max {
-        return Err(too_many_modules(limits));
+        return Err(ApiError::too_large(format!(
+            "more objects in the body than modules up to symbolize_modules_max, {}, have",
+            limits.symbolize_modules_max
+        )));
     }
     // An address may have a weight beside it.
     let commas_max = objects_max

@@ -22,8 +22,8 @@ use http::header::{
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use unhex_api::symbolize::COMPACT_MEDIA_TYPE;
 
-use crate::http::error::ApiError;
-use crate::symbolize::{Answer, CpuPool, Found, JsonWriter, ReservedMemory};
+use crate::http::error::{ApiError, ApiErrorKind};
+use crate::symbolize::{Answer, Busy, CpuPool, Found, JsonWriter, ReservedMemory};
 
 /// What is written before it is sent: larger answers go piece by piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -95,14 +95,14 @@ pub(super) async fn write(
     form: ReplyForm,
     observe: impl FnOnce(&mut Answer) + Send + 'static,
 ) -> Result<Response, ApiError> {
-    let begun = pool.run(move || {
+    let begun = pool.run_when_free(found.deadline(), move || {
         let mut answer = found.look_up();
         observe(&mut answer);
         let mut pieces = Pieces::new(answer, form);
         let first = pieces.next_piece()?;
         io::Result::Ok((first, pieces))
     });
-    let begun = begun.await.map_err(ApiError::internal)?;
+    let begun = begun.await.map_err(busy)?.map_err(ApiError::internal)?;
     let (first, pieces) = begun.map_err(ApiError::internal)?;
     let encoding = pieces.encoding;
     let body = if pieces.is_done() {
@@ -119,6 +119,11 @@ pub(super) async fn write(
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     Ok(response)
+}
+
+fn busy(busy: Busy) -> ApiError {
+    let detail = "all processors are busy with other requests; come again later";
+    ApiError::new(ApiErrorKind::Unavailable, detail).with_source(busy)
 }
 
 /// `body`, which gives its memory back when it is written or its client is gone.
