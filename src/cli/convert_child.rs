@@ -135,7 +135,7 @@ fn convert_files(arguments: &ConvertChildArgs) -> Result<Converted, ChildReport>
         release: Some(&release),
         ..ConvertLimits::default()
     };
-    let model = convert(sources, &limits).map_err(|error| of_convert(&error))?;
+    let model = convert(sources, &limits).map_err(|error| of_convert(&error, arguments))?;
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -198,14 +198,20 @@ fn release_pages(map: &Mmap, bytes: &[u8]) {
     let _ = dropped;
 }
 
-fn of_convert(error: &ConvertError) -> ChildReport {
+fn of_convert(error: &ConvertError, arguments: &ConvertChildArgs) -> ChildReport {
     let kind = match error {
         ConvertError::Unsupported { .. } => IndexFailureKind::Unsupported,
-        ConvertError::TooLarge { .. } => IndexFailureKind::TooLarge,
+        ConvertError::TooLarge { .. } | ConvertError::OutOfMemory { .. } => {
+            IndexFailureKind::TooLarge
+        }
         ConvertError::Stopped { .. } => IndexFailureKind::Timeout,
         _ => IndexFailureKind::Malformed,
     };
-    let detail = error.to_string();
+    let mut detail = error.to_string();
+    if let ConvertError::OutOfMemory { .. } = error {
+        let max = arguments.memory_bytes_max;
+        detail = format!("{detail}: the conversion's limit is {max} bytes");
+    }
     ChildReport::Failed(IndexFailure { kind, detail })
 }
 

@@ -39,25 +39,6 @@ fn with_id(bytes: &[u8], id: [u8; 20]) -> Vec<u8> {
     changed
 }
 
-/// Sections that really unpack to as much as they say.
-fn honest_bombs(sound: &[u8]) -> Vec<Hostile> {
-    let bomb = |packing, section| {
-        let bomb = Bomb {
-            packing,
-            claimed_bytes: 160 << 20,
-            unpacked_bytes: 160 << 20,
-        };
-        Hostile {
-            what: format!("{section} in {packing:?} of 160 MiB"),
-            bytes: hostile::with_bomb(sound, section, bomb),
-        }
-    };
-    vec![
-        bomb(Packing::Zlib, ".debug_str"),
-        bomb(Packing::Zstd, ".debug_info"),
-    ]
-}
-
 /// What became of a file: the status of its upload, or of its module after that.
 fn outcome(server: &Server, file: &[u8], id: [u8; 20]) -> (String, String) {
     let own = ElfIdentities::read(file).gnu;
@@ -84,33 +65,46 @@ fn outcome(server: &Server, file: &[u8], id: [u8; 20]) -> (String, String) {
     )
 }
 
+/// Uploads every file under a build ID of its own and asks about it: what became of each, with the
+/// reason.
+fn outcomes(server: &Server, files: &[Hostile]) -> Vec<(String, String)> {
+    let upload = |(file, number): (&Hostile, u32)| {
+        let mut id = ID;
+        id[16..].copy_from_slice(&number.to_le_bytes());
+        outcome(server, &with_id(&file.bytes, id), id)
+    };
+    files.iter().zip(0..).map(upload).collect()
+}
+
+/// A file has 10 s in all: no conversion may take longer than 8.
+fn start() -> Server {
+    let arguments = ["--conversion-seconds-max", "8"];
+    Server::start_in(Home::new(), env!("CARGO_BIN_EXE_unhex"), &arguments)
+}
+
 #[test]
-fn hostile_files_are_refused_or_typed_and_cost_little_and_the_server_goes_on() {
+fn hostile_files_are_refused_or_malformed_and_cost_little_and_the_server_goes_on() {
     let fixture = sound();
     let bytes = fixture.bytes();
     let mut files: Vec<Hostile> = hostile::all(&bytes);
-    files.extend(honest_bombs(&bytes));
+    assert!(files.len() >= 20, "{} files", files.len());
     files.extend(hostile::truncations(&bytes));
     assert!(files.len() > 100, "{} files", files.len());
 
-    // A file has 10 s in all: no conversion may take longer than 8.
-    let arguments = ["--conversion-seconds-max", "8"];
-    let server = Server::start_in(Home::new(), env!("CARGO_BIN_EXE_unhex"), &arguments);
+    let server = start();
     let before = server.memory_bytes();
     let watch = server.watch_memory();
+    let outcomes = outcomes(&server, &files);
     let mut report = String::new();
-    for (number, file) in files.iter().enumerate() {
-        let mut id = ID;
-        id[16..].copy_from_slice(&u32::try_from(number).unwrap().to_le_bytes());
-        let (outcome, detail) = outcome(&server, &with_id(&file.bytes, id), id);
+    for (file, (outcome, detail)) in files.iter().zip(&outcomes) {
         writeln!(report, "{}: {outcome}: {detail}", file.what).unwrap();
-        let is_typed = matches!(
-            outcome.as_str(),
-            "400" | "409" | "413" | "415" | "422" | "malformed" | "unsupported" | "too_large"
-        );
-        // A file that is only poorer than it says is used as far as it goes.
-        let is_used = matches!(outcome.as_str(), "found" | "no_debug_info");
-        assert!(is_typed || is_used, "{report}");
+    }
+    for (outcome, detail) in &outcomes {
+        let is_refused = outcome
+            .parse()
+            .is_ok_and(|status| (400..500).contains(&status));
+        assert!(is_refused || outcome == "malformed", "{report}");
+        assert!(!detail.is_empty(), "{report}");
     }
     let peak = watch.most_bytes();
     println!("{report}{before} bytes before, {peak} at most");
@@ -122,4 +116,58 @@ fn hostile_files_are_refused_or_typed_and_cost_little_and_the_server_goes_on() {
     let (outcome, detail) = outcome(&server, &bytes, ID);
     assert_eq!(outcome, "found", "{detail}");
     assert!(server.stop().success());
+}
+
+#[test]
+fn files_that_are_only_poor_are_used_as_far_as_they_go_and_honest_large_ones_are_too_large() {
+    let files = hostile::poor_but_sound(&sound().bytes());
+    let server = start();
+    let before = server.memory_bytes();
+    let watch = server.watch_memory();
+    let outcomes = outcomes(&server, &files);
+    let said: Vec<String> = files
+        .iter()
+        .zip(&outcomes)
+        .map(|(file, (outcome, _))| format!("{}: {outcome}", file.what))
+        .collect();
+    let expected = [
+        "no section headers: no_debug_info",
+        "no program headers: found",
+        "one program header: found",
+        ".debug_str in Zlib of 160 MiB: too_large",
+        ".debug_info in Zstd of 160 MiB: too_large",
+    ];
+    assert_eq!(said, expected, "{outcomes:#?}");
+    let peak = watch.most_bytes();
+    assert!(
+        peak < before + GROWTH_BYTES_MAX,
+        "{peak} bytes, {before} before"
+    );
+    assert!(server.stop().success());
+}
+
+#[test]
+fn memory_that_a_conversion_is_refused_makes_its_file_too_large() {
+    let bytes = sound().bytes();
+    // Large enough that its section is plausible, and larger than the memory of the conversion.
+    let mut padded = bytes.clone();
+    padded.resize(32 << 20, 0);
+    for packing in [Packing::Zlib, Packing::Zstd] {
+        let bomb = Bomb {
+            packing,
+            claimed_bytes: 512 << 20,
+            unpacked_bytes: 512 << 20,
+        };
+        let file = hostile::with_bomb(&padded, ".debug_str", bomb);
+        let arguments = ["--conversion-memory-bytes-max", "512MiB"];
+        let server = Server::start_in(Home::new(), env!("CARGO_BIN_EXE_unhex"), &arguments);
+        let (outcome, detail) = outcome(&server, &file, ID);
+        assert_eq!(outcome, "too_large", "{detail}");
+        assert_eq!(
+            detail,
+            "its debug file cannot be converted: 536870912 bytes of memory for section .debug_str were refused: the conversion's limit is \
+             536870912 bytes"
+        );
+        assert!(server.stop().success());
+    }
 }

@@ -30,6 +30,14 @@ pub enum ConvertError {
         /// The limit.
         max: u64,
     },
+    /// Memory was refused.
+    #[error("{bytes} bytes of memory for {what} were refused")]
+    OutOfMemory {
+        /// What it was for.
+        what: String,
+        /// How much was asked for.
+        bytes: u64,
+    },
     /// The caller's deadline is over.
     #[error("the conversion was stopped after {steps} steps")]
     Stopped {

@@ -1,9 +1,11 @@
 //! How much of everything a conversion may make, and the counter that holds it to that.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use super::ConvertError;
+use crate::demangle::{Allowance, Demangled, ENDLESS_BYTES_MIN, Endless};
+use crate::model::Language;
 
 /// Told of bytes of a source that are not read again.
 pub type ReleaseInput<'a> = dyn Fn(&[u8]) + 'a;
@@ -66,6 +68,9 @@ impl fmt::Debug for ConvertLimits<'_> {
     }
 }
 
+/// Characters of a damaged name that an error shows.
+const NAME_CHARS_SHOWN: usize = 64;
+
 /// Steps between two questions whether to stop.
 const STEPS_PER_QUESTION: u64 = 1 << 14;
 
@@ -75,6 +80,7 @@ pub(crate) struct Budget<'a> {
     steps: Cell<u64>,
     next_question: Cell<u64>,
     name_bytes: Cell<u64>,
+    long_names: RefCell<Allowance>,
 }
 
 impl<'a> Budget<'a> {
@@ -84,6 +90,7 @@ impl<'a> Budget<'a> {
             steps: Cell::new(0),
             next_question: Cell::new(STEPS_PER_QUESTION),
             name_bytes: Cell::new(0),
+            long_names: RefCell::default(),
         }
     }
 
@@ -130,6 +137,25 @@ impl<'a> Budget<'a> {
 
     pub(crate) fn files(&self, count: usize) -> Result<(), ConvertError> {
         within("source files", count, self.limits.files_max)
+    }
+
+    /// Demangles a name, unless it is one that has no end.
+    pub(crate) fn demangle(
+        &self,
+        linkage_name: &str,
+        language: Language,
+    ) -> Result<Demangled, ConvertError> {
+        let mut allowance = self.long_names.borrow_mut();
+        Demangled::counted(linkage_name, language, &mut allowance).map_err(|Endless| {
+            let start: String = linkage_name.chars().take(NAME_CHARS_SHOWN).collect();
+            ConvertError::Malformed {
+                what: format!("the name {start}..."),
+                detail: format!(
+                    "its {} bytes demangle to more than {ENDLESS_BYTES_MIN}",
+                    linkage_name.len()
+                ),
+            }
+        })
     }
 
     /// Counts the bytes of a name that is kept.

@@ -57,10 +57,13 @@ pub struct ConvertSources<'data> {
 ///
 /// # Errors
 /// If no file is given, if the debug file or the executable is no ELF file or damaged as a whole, if
-/// the format is not
-/// supported, if a limit is exceeded, or if [`ConvertLimits::should_stop`] says so. A damaged unit
-/// is no error: it is counted in the header, and its functions come from the symbol table. A damaged
-/// supplementary file or package counts as one unit, and is as good as none.
+/// the format is not supported, if a limit is exceeded, if memory is refused, or if
+/// [`ConvertLimits::should_stop`] says so. A damaged unit is no error: it is counted in the header,
+/// and its functions come from the symbol table. A damaged supplementary file or package counts as
+/// one unit, and is as good as none.
+///
+/// What no compiler writes, since it is endless, is damage of the whole file: entries nested
+/// thousands deep, origins that lead back to themselves, a name that demangles to gigabytes.
 pub fn convert(
     sources: ConvertSources<'_>,
     limits: &ConvertLimits<'_>,
@@ -81,8 +84,8 @@ pub fn convert(
     let code = CodeMap::of(&files);
     let unpacked: Vec<Vec<u8>> = files
         .iter()
-        .filter_map(|file| minidebuginfo::unpack(file, limits))
-        .collect();
+        .filter_map(|file| minidebuginfo::unpack(file, limits).transpose())
+        .collect::<Result<_, _>>()?;
     let packed: Vec<ElfFile<'_>> = unpacked
         .iter()
         .filter_map(|file| ElfFile::parse(file).ok())

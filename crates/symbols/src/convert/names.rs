@@ -23,7 +23,7 @@ pub(super) fn functions(
                 provenance: key.provenance,
                 ..same.clone()
             },
-            None => named(key),
+            None => named(key, budget)?,
         };
         spend(&function, budget)?;
         functions.push(function);
@@ -37,29 +37,30 @@ pub(super) fn of_symbol(
     provenance: Provenance,
     budget: &Budget<'_>,
 ) -> Result<Function, ConvertError> {
-    let function = named(&FunctionKey {
+    let key = FunctionKey {
         name,
         declaration_file: NONE,
         declaration_line: 0,
         language: Language::Unknown,
         provenance,
-    });
+    };
+    let function = named(&key, budget)?;
     spend(&function, budget)?;
     Ok(function)
 }
 
-fn named(key: &FunctionKey<'_>) -> Function {
+fn named(key: &FunctionKey<'_>, budget: &Budget<'_>) -> Result<Function, ConvertError> {
     let mut linkage_name = String::from_utf8_lossy(key.name).into_owned();
     let Demangled {
         mut full,
         mut short,
-    } = Demangled::of(&linkage_name, key.language);
+    } = budget.demangle(&linkage_name, key.language)?;
     if key.provenance == Provenance::Plt {
         for name in [&mut linkage_name, &mut full, &mut short] {
             name.push_str("@plt");
         }
     }
-    Function {
+    Ok(Function {
         linkage_name,
         full_name: full,
         short_name: short,
@@ -67,7 +68,7 @@ fn named(key: &FunctionKey<'_>) -> Function {
         declaration_line: key.declaration_line,
         language: key.language,
         provenance: key.provenance,
-    }
+    })
 }
 
 fn spend(function: &Function, budget: &Budget<'_>) -> Result<(), ConvertError> {

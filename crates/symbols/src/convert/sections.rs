@@ -6,6 +6,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 use gimli::SectionId;
 use object::{Endianness, elf};
+use zstd::zstd_safe::{self, DCtx};
 
 use super::relocatable::{is_relocatable, relocated};
 use super::{Budget, ConvertError, ConvertLimits};
@@ -44,6 +45,15 @@ const NEEDED_OF_PACKAGE: [SectionId; 13] = [
 
 /// zlib cannot do better than 1032:1; a declared size beyond that is a lie.
 const ZLIB_RATIO_MAX: u64 = 1032;
+
+/// What zlib's decoder takes for itself: a window of 32 KiB and its tables.
+const INFLATER_BYTES_MAX: usize = 256 << 10;
+
+/// zstd cannot do better than four bytes for a block of 128 KiB, RFC 8878 §3.1.1.2.
+const ZSTD_RATIO_MAX: u64 = 32 << 10;
+
+/// How libzstd says that memory was refused.
+const ZSTD_OUT_OF_MEMORY: &str = "Allocation error : not enough memory";
 
 /// How many times its file DWARF may be, decompressed, beside the bytes that any file has free:
 /// real ones are up to 5 times, and bombs, honest ones too, start at hundreds.
@@ -165,19 +175,43 @@ fn load_one<'data>(
         return Ok(SectionBytes::Mapped(bytes));
     };
     let compressed = compressed.ok_or_else(|| damaged(section, "its compression header is cut"))?;
-    size_within(compressed.size, max)?;
-    let decompressed = match compressed.method {
-        1 => inflate(&compressed),
-        2 => unzstd(&compressed),
+    let (ratio_max, decompress): (u64, Decompressor) = match compressed.method {
+        1 => (ZLIB_RATIO_MAX, inflate),
+        2 => (ZSTD_RATIO_MAX, unzstd),
         other => {
             return Err(ConvertError::Unsupported {
                 what: format!("section compression method {other}"),
             });
         }
     };
-    decompressed
-        .map(SectionBytes::Owned)
-        .map_err(|detail| damaged(section, &detail))
+    // A size that cannot be is no size that is too large.
+    let possible = (compressed.payload.len() as u64).saturating_mul(ratio_max);
+    if compressed.size > possible {
+        let detail = format!(
+            "{} compressed bytes cannot be the declared {}",
+            compressed.payload.len(),
+            compressed.size
+        );
+        return Err(damaged(section, &detail));
+    }
+    size_within(compressed.size, max)?;
+    match decompress(&compressed) {
+        Ok(bytes) => Ok(SectionBytes::Owned(bytes)),
+        Err(Unreadable::Damaged(detail)) => Err(damaged(section, &detail)),
+        Err(Unreadable::OutOfMemory) => Err(ConvertError::OutOfMemory {
+            what: format!("section {}", String::from_utf8_lossy(section.name)),
+            bytes: compressed.size,
+        }),
+    }
+}
+
+/// Decompresses a section whose declared size may be true.
+type Decompressor = fn(&Compressed<'_>) -> Result<Vec<u8>, Unreadable>;
+
+/// Why a section was not decompressed.
+enum Unreadable {
+    Damaged(String),
+    OutOfMemory,
 }
 
 fn damaged(section: &ElfSection<'_>, detail: &str) -> ConvertError {
@@ -247,58 +281,56 @@ fn old_compression_header(bytes: &[u8]) -> Option<Compressed<'_>> {
     })
 }
 
-/// A buffer of the declared size, or why there is none.
-fn buffer(compressed: &Compressed<'_>) -> Result<Vec<u8>, String> {
+/// A buffer of the declared size.
+fn buffer(compressed: &Compressed<'_>) -> Result<Vec<u8>, Unreadable> {
     let size = usize::try_from(compressed.size).unwrap_or(usize::MAX);
     let mut buffer = Vec::new();
-    buffer
-        .try_reserve_exact(size)
-        .map_err(|error| format!("{size} bytes of memory: {error}"))?;
-    Ok(buffer)
+    match buffer.try_reserve_exact(size) {
+        Ok(()) => Ok(buffer),
+        Err(_refused) => Err(Unreadable::OutOfMemory),
+    }
 }
 
-fn inflate(compressed: &Compressed<'_>) -> Result<Vec<u8>, String> {
-    let possible = (compressed.payload.len() as u64).saturating_mul(ZLIB_RATIO_MAX);
-    if compressed.size > possible {
-        return Err(format!(
-            "{} compressed bytes cannot be the declared {}",
-            compressed.payload.len(),
-            compressed.size
-        ));
-    }
+fn inflate(compressed: &Compressed<'_>) -> Result<Vec<u8>, Unreadable> {
     let mut out = buffer(compressed)?;
+    // The decoder panics when it is refused its own memory.
+    Vec::<u8>::new()
+        .try_reserve_exact(INFLATER_BYTES_MAX)
+        .map_err(|_refused| Unreadable::OutOfMemory)?;
     let mut inflater = Decompress::new(true);
     let status = inflater
         .decompress_vec(compressed.payload, &mut out, FlushDecompress::Finish)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| Unreadable::Damaged(error.to_string()))?;
     if status == Status::StreamEnd {
         whole(out, compressed)
     } else {
-        Err(format!(
+        Err(Unreadable::Damaged(format!(
             "more or less than the declared {} bytes",
             compressed.size
-        ))
+        )))
     }
 }
 
-fn unzstd(compressed: &Compressed<'_>) -> Result<Vec<u8>, String> {
+fn unzstd(compressed: &Compressed<'_>) -> Result<Vec<u8>, Unreadable> {
     let mut out = buffer(compressed)?;
-    zstd::bulk::Decompressor::new()
-        .and_then(|mut decompressor| {
-            decompressor.decompress_to_buffer(compressed.payload, &mut out)
-        })
-        .map_err(|error| error.to_string())?;
-    whole(out, compressed)
+    let mut context = DCtx::try_create().ok_or(Unreadable::OutOfMemory)?;
+    match context.decompress(&mut out, compressed.payload) {
+        Ok(_written) => whole(out, compressed),
+        Err(code) => Err(match zstd_safe::get_error_name(code) {
+            ZSTD_OUT_OF_MEMORY => Unreadable::OutOfMemory,
+            other => Unreadable::Damaged(other.to_owned()),
+        }),
+    }
 }
 
-fn whole(out: Vec<u8>, compressed: &Compressed<'_>) -> Result<Vec<u8>, String> {
+fn whole(out: Vec<u8>, compressed: &Compressed<'_>) -> Result<Vec<u8>, Unreadable> {
     if out.len() as u64 == compressed.size {
         Ok(out)
     } else {
-        Err(format!(
+        Err(Unreadable::Damaged(format!(
             "{} bytes, declared are {}",
             out.len(),
             compressed.size
-        ))
+        )))
     }
 }

@@ -179,26 +179,39 @@ fn a_name_that_is_not_mangled_stays_as_it_is() {
     }
 }
 
-#[test]
-fn a_name_that_demangles_to_gigabytes_stays_mangled() {
-    // Each substitution doubles the type before it: 2^60 arguments.
-    let mut bomb = "_Z1fI1XIiiE".to_owned();
-    for number in 0..60_u32 {
+/// A name of which each substitution doubles the type before it.
+fn doubling(levels: u32) -> String {
+    let mut name = "_Z1fI1XIiiE".to_owned();
+    for number in 0..levels {
         let digit = |n: u32| char::from_digit(n, 36).unwrap().to_ascii_uppercase();
-        let previous = match number {
-            0 => "S1_".to_owned(),
-            n if n < 34 => format!("S{}_", digit(n + 1)),
-            n => format!("S1{}_", digit(n - 34)),
+        let previous = match number + 1 {
+            n if n < 36 => format!("S{}_", digit(n)),
+            n => format!("S{}{}_", digit(n / 36), digit(n % 36)),
         };
-        bomb.extend(["S_I", &previous, &previous, "E"]);
+        name.extend(["S_I", &previous, &previous, "E"]);
     }
-    bomb.push_str("EvT_");
-    let name = Demangled::of(&bomb, Language::Cpp);
-    assert!(
-        name.full.len() <= DEMANGLED_BYTES_MAX,
-        "{}",
-        name.full.len()
-    );
+    name + "EvT_"
+}
+
+#[test]
+fn a_name_that_demangles_to_gigabytes_is_told_from_one_that_is_only_long() {
+    let mut allowance = Allowance::default();
+    let mut counted = |levels| Demangled::counted(&doubling(levels), Language::Cpp, &mut allowance);
+    for levels in [4, 12, 14] {
+        let short = counted(levels).unwrap();
+        assert_eq!(short.full.starts_with("_Z"), levels > 4, "{}", short.full);
+    }
+    for levels in [30, 60, 200] {
+        assert_eq!(counted(levels), Err(Endless), "{levels}");
+    }
+    // What was thrown away is not given twice.
+    assert_eq!(counted(30).unwrap().full, doubling(30));
+}
+
+#[test]
+fn a_name_that_demangles_to_gigabytes_or_nests_without_end_stays_mangled() {
+    let bomb = doubling(60);
+    assert_eq!(Demangled::of(&bomb, Language::Cpp).full, bomb);
     let deep = format!("_Z1f{}i", "P".repeat(100_000));
     assert_eq!(Demangled::of(&deep, Language::Cpp).full, deep);
     let deep = format!("_RINvCs1_1a1b{}lE", "R".repeat(100_000));

@@ -17,6 +17,8 @@ pub(super) struct Entry {
     ranges: Option<RangeListsOffset>,
     /// The entry that names it.
     pub(super) origin: Option<Place>,
+    /// The declaration that it completes.
+    pub(super) specification: Option<Place>,
     /// Where a caller enters, if it says so.
     pub(super) pc: Option<u64>,
     pub(super) call_file: Option<u64>,
@@ -64,6 +66,7 @@ impl<'a, E: Endianity> Units<'a, E> {
                     };
                 }
                 dw::DW_AT_abstract_origin => entry.origin = unit.target(&value),
+                dw::DW_AT_specification => entry.specification = unit.target(&value),
                 dw::DW_AT_call_file => entry.call_file = file_index(&value),
                 dw::DW_AT_call_line => entry.call_line = number(&value),
                 dw::DW_AT_call_column => entry.call_column = number(&value),
@@ -109,6 +112,7 @@ fn is_wanted(name: gimli::DwAt) -> bool {
             | dw::DW_AT_ranges
             | dw::DW_AT_entry_pc
             | dw::DW_AT_abstract_origin
+            | dw::DW_AT_specification
             | dw::DW_AT_call_file
             | dw::DW_AT_call_line
             | dw::DW_AT_call_column

@@ -18,8 +18,9 @@ use super::{Context, UnitError};
 use crate::convert::Draft;
 use crate::model::{CallNode, NONE};
 
-/// Depth of entries: deeper ones are made to break parsers.
-const ENTRY_DEPTH_MAX: isize = 4096;
+/// Depth of entries: those of real files are some tens deep, and compilers give up at some hundred
+/// nested blocks. Deeper ones are made to break parsers.
+const ENTRY_DEPTH_MAX: isize = 16_384;
 
 /// Inlined calls within each other; deeper ones belong to the last that fits.
 const INLINE_DEPTH_MAX: u32 = 512;
@@ -170,7 +171,8 @@ impl<'a, E: Endianity> Units<'a, E> {
             };
             context.budget.spend(1)?;
             if depth > ENTRY_DEPTH_MAX {
-                return Err(UnitError::Damaged);
+                let found = format!("entries are nested more than {ENTRY_DEPTH_MAX} deep");
+                return Err(UnitError::endless(unit.place_of(offset), &found));
             }
             while found.open.last().is_some_and(|open| open.depth >= depth) {
                 found.open.pop();
@@ -190,6 +192,7 @@ impl<'a, E: Endianity> Units<'a, E> {
                 }
                 (dw::DW_TAG_inlined_subroutine, Some(parent)) => {
                     let entry = self.read_entry(unit, &mut entries, attributes)?;
+                    self.check_reference(context, unit, unit.place_of(offset), &entry)?;
                     let open = self.inlined_call(context, unit, &entry, parent, found)?;
                     found.open.push(Open { depth, ..open });
                 }
@@ -216,7 +219,9 @@ impl<'a, E: Endianity> Units<'a, E> {
             node: NONE,
             inline_depth: 0,
         };
-        if !ranges.is_empty() {
+        if ranges.is_empty() {
+            self.check_reference(context, unit, own, entry)?;
+        } else {
             let named = self.named(context, unit, own)?;
             open.function = found.functions;
             found.functions = found.functions.saturating_add(1);

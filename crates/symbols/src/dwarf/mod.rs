@@ -65,6 +65,22 @@ pub(crate) enum UnitError {
     Fatal(ConvertError),
 }
 
+impl UnitError {
+    /// Entries without end, which no compiler writes: whoever made them made the whole file so.
+    ///
+    /// In a supplementary file or a package they cost the unit only: others bring those, and must
+    /// not take away what the debug file says.
+    fn endless(place: unit::Place, found: &str) -> Self {
+        if place.source != unit::Source::Main {
+            return Self::Damaged;
+        }
+        Self::Fatal(ConvertError::Malformed {
+            what: "section .debug_info".to_owned(),
+            detail: format!("at {:#x}, {found}", place.offset),
+        })
+    }
+}
+
 impl From<gimli::Error> for UnitError {
     fn from(_: gimli::Error) -> Self {
         Self::Damaged

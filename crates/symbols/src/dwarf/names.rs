@@ -9,6 +9,7 @@ use std::rc::Rc;
 use gimli::{AttributeValue, Endianity, constants as dw};
 use rustc_hash::FxHashMap;
 
+use super::entries::Entry;
 use super::unit::{OpenUnit, Place};
 use super::units::Units;
 use super::{Context, UnitError};
@@ -16,7 +17,7 @@ use crate::convert::{ConvertError, FunctionKey};
 use crate::model::{Language, NONE, Provenance};
 
 /// Origins and specifications that are followed: real ones have three, a cycle has no end.
-const HOPS_MAX: usize = 16;
+const HOPS_MAX: usize = 64;
 
 /// Bytes of a name that are kept.
 const NAME_BYTES_MAX: usize = 16 << 10;
@@ -128,19 +129,44 @@ impl<'a, E: Endianity> Units<'a, E> {
             language: current.language,
         };
         let mut next = Some(entry);
-        for _ in 0..HOPS_MAX {
-            let Some(place) = next else { break };
+        let mut hops = 0_usize;
+        let mut must_end = false;
+        while let Some(place) = next {
             context.budget.spend(1)?;
             let Some(unit) = self.unit_of(current, place)? else {
                 break;
             };
             next = self.read_name(context, &unit, place, &mut named)?;
-            if named.linkage_name.is_some() && named.declaration_line != 0 {
+            must_end |= next.is_some_and(|next| leads_on(place, next));
+            let is_known = named.linkage_name.is_some() && named.declaration_line != 0;
+            if is_known && !must_end {
                 break;
+            }
+            hops = hops.saturating_add(1);
+            if hops > HOPS_MAX {
+                let found = format!(
+                    "an entry refers to another, that to a third, more than {HOPS_MAX} times"
+                );
+                return Err(UnitError::endless(place, &found));
             }
         }
         self.functions.entries(whose).insert(entry, named);
         Ok(named)
+    }
+
+    /// Follows a reference that may be part of a cycle, though nobody may ask for its name.
+    pub(super) fn check_reference(
+        &mut self,
+        context: &Context<'a>,
+        current: &Rc<OpenUnit<'a, E>>,
+        own: Place,
+        entry: &Entry,
+    ) -> Result<(), UnitError> {
+        let mut references = [entry.origin, entry.specification].into_iter().flatten();
+        if references.any(|target| leads_on(own, target)) {
+            self.named(context, current, own)?;
+        }
+        Ok(())
     }
 
     /// Adds what one entry says; the entry that it refers to.
@@ -199,6 +225,12 @@ impl<'a, E: Endianity> Units<'a, E> {
                 .filter(|text| !text.is_empty());
         }
     }
+}
+
+/// Whether a reference leads forwards: each cycle has one that does, so that the others need not be
+/// followed to their end.
+fn leads_on(from: Place, to: Place) -> bool {
+    from.source == to.source && from.offset <= to.offset
 }
 
 /// The file index in an attribute, whatever its form.

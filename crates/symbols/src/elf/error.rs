@@ -45,4 +45,35 @@ pub enum ElfError {
         /// What the parser says.
         detail: String,
     },
+    /// A count that is said to be elsewhere and is not there: gABI, `PN_XNUM`.
+    #[error(
+        "the ELF header says that section 0 has the number of program headers, which says {count} \
+         there: a number below 65535 stands in the ELF header"
+    )]
+    NoProgramHeaderCount {
+        /// `sh_info` of section 0.
+        count: u32,
+    },
+    /// A reference to a section that the file does not have.
+    #[error("{what} are said to be in section {index}, the file has {count}")]
+    NoSuchSection {
+        /// What is said to be there.
+        what: String,
+        /// The index of the section.
+        index: u32,
+        /// How many sections there are.
+        count: usize,
+    },
+    /// A symbol table whose entries are no symbols.
+    #[error(
+        "section {section} says that each of its symbols has {size} bytes; they have {expected}"
+    )]
+    SymbolSize {
+        /// The symbol table.
+        section: String,
+        /// Its `sh_entsize`.
+        size: u64,
+        /// The size of a symbol in files of this class.
+        expected: u64,
+    },
 }

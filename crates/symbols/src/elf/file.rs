@@ -122,7 +122,8 @@ impl<'data> ElfFile<'data> {
     ///
     /// # Errors
     /// If it is no ELF file, if it ends before its own tables or sections, if it has more than
-    /// [`SECTIONS_MAX`] sections or [`SEGMENTS_MAX`] segments, or if a table cannot be read.
+    /// [`SECTIONS_MAX`] sections or [`SEGMENTS_MAX`] segments, if a table cannot be read, or if one
+    /// refers to what is not there.
     pub fn parse(file: &'data [u8]) -> Result<Self, ElfError> {
         match what_is_it(file) {
             FileFormat::Elf => {}
@@ -164,6 +165,7 @@ impl<'data> ElfFile<'data> {
         parsed.segments = segments(header, endian, file)?;
         parsed.sections = sections(header, endian, file)?;
         parsed.check_extents()?;
+        parsed.check_symbol_tables(size_of::<Elf::Sym>() as u64)?;
         Ok(parsed)
     }
 
@@ -209,6 +211,32 @@ impl<'data> ElfFile<'data> {
         }
         Ok(())
     }
+
+    /// Symbols have one size, and their names are in a section. Other readers (BFD, elfutils) refuse
+    /// such a table, too.
+    fn check_symbol_tables(&self, expected: u64) -> Result<(), ElfError> {
+        let is_table = |s: &&ElfSection<'_>| {
+            [elf::SHT_SYMTAB.0, elf::SHT_DYNSYM.0].contains(&s.kind) && s.size > 0
+        };
+        for table in self.sections.iter().filter(is_table) {
+            let name = String::from_utf8_lossy(table.name);
+            if table.entry_size != expected {
+                return Err(ElfError::SymbolSize {
+                    section: name.into_owned(),
+                    size: table.entry_size,
+                    expected,
+                });
+            }
+            let link = usize::try_from(table.link).unwrap_or(usize::MAX);
+            // The first symbol is empty and needs no name.
+            let is_linked = (1..self.sections.len()).contains(&link) || table.size <= expected;
+            if !is_linked {
+                let what = format!("the names of section {name}");
+                return Err(no_such_section(&what, table.link, self.sections.len()));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn segments<Elf: FileHeader<Endian = Endianness>>(
@@ -219,6 +247,10 @@ fn segments<Elf: FileHeader<Endian = Endianness>>(
     let count = header
         .phnum(endian, file)
         .map_err(damaged("the number of program headers"))?;
+    let is_elsewhere = header.e_phnum(endian) == elf::PN_XNUM;
+    if is_elsewhere && count < u32::from(elf::PN_XNUM) {
+        return Err(ElfError::NoProgramHeaderCount { count });
+    }
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     too_many("program headers", count, SEGMENTS_MAX)?;
     let table_end = u64::saturating_add(
@@ -270,14 +302,17 @@ fn sections<'data, Elf: FileHeader<Endian = Endianness>>(
     let headers = header
         .section_headers(endian, file)
         .map_err(damaged("the section headers"))?;
-    let strings_index = header.shstrndx(endian, file).unwrap_or(0);
-    let strings = usize::try_from(strings_index)
-        .ok()
-        .filter(|&index| index != 0);
-    let strings = strings
-        .and_then(|index| headers.get(index))
-        .and_then(|strings| strings.data(endian, file).ok())
-        .unwrap_or_default();
+    let strings = if header.e_shstrndx(endian) == elf::SHN_UNDEF {
+        &[]
+    } else {
+        let index = header.shstrndx(endian, file).map_err(damaged(
+            "the index of the section with the names of sections",
+        ))?;
+        let strings = usize::try_from(index).ok().and_then(|at| headers.get(at));
+        let no_section = || no_such_section("the names of sections", index, headers.len());
+        let strings = strings.ok_or_else(no_section)?;
+        strings.data(endian, file).unwrap_or_default()
+    };
     Ok(headers
         .iter()
         .map(|section| ElfSection {
@@ -316,6 +351,14 @@ fn too_many(what: &'static str, count: usize, max: usize) -> Result<(), ElfError
         return Err(ElfError::TooMany { what, count, max });
     }
     Ok(())
+}
+
+fn no_such_section(what: &str, index: u32, count: usize) -> ElfError {
+    ElfError::NoSuchSection {
+        what: what.to_owned(),
+        index,
+        count,
+    }
 }
 
 fn truncated(what: &str, end: u64, file: &[u8]) -> ElfError {

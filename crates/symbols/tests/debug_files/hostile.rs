@@ -1,9 +1,10 @@
 //! Files that were made or damaged to break a converter: each is a model or a typed error.
 
 use unhex_symbols::convert::{ConvertError, ConvertLimits, ConvertSources, convert};
+use unhex_symbols::elf::ElfSummary;
 use unhex_symbols::model::{Model, NONE};
 use unhex_symbols::quality::Quality;
-use unhex_testkit::hostile::{self, Hostile};
+use unhex_testkit::hostile::{self, Cyclic, HeaderField, Hostile, SectionField};
 
 use crate::toolchain::{Workshop, has_all};
 
@@ -25,6 +26,45 @@ fn sound(name: &str) -> Option<Vec<u8>> {
     workshop.write("small.h", include_str!("fixtures/small.h"));
     workshop.run("g++", "-g -O2 -o small small.cpp");
     Some(workshop.read("small"))
+}
+
+#[test]
+fn headers_that_refer_to_what_is_not_there_are_refused_in_words() {
+    let Some(sound) = sound("forged-headers") else {
+        return;
+    };
+    let count = hostile::Layout::of(&sound).sections.len();
+    let said = |bytes: &[u8]| match ElfSummary::read(bytes) {
+        Ok(_) => "nothing".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let header = |field, value| said(&hostile::with_header(&sound, field, value));
+    let symbols = |field, value| said(&hostile::with_section(&sound, ".symtab", field, value));
+    assert_eq!(said(&sound), "nothing");
+    assert_eq!(
+        header(HeaderField::ProgramHeaderCount, 0xffff),
+        "the ELF header says that section 0 has the number of program headers, which says 0 there: a \
+         number below 65535 stands in the ELF header"
+    );
+    assert_eq!(
+        header(HeaderField::SectionNames, 0xfeff),
+        format!("the names of sections are said to be in section 65279, the file has {count}")
+    );
+    assert_eq!(header(HeaderField::SectionNames, 0), "nothing");
+    for size in [0, 23] {
+        assert_eq!(
+            symbols(SectionField::EntrySize, size),
+            format!("section .symtab says that each of its symbols has {size} bytes; they have 24")
+        );
+    }
+    for index in [0, count, 0xffff_ffff] {
+        assert_eq!(
+            symbols(SectionField::Link, index as u64),
+            format!(
+                "the names of section .symtab are said to be in section {index}, the file has {count}"
+            )
+        );
+    }
 }
 
 type Set = fn(&mut ConvertLimits<'_>);
@@ -57,40 +97,121 @@ fn truncated_files_are_models_or_typed_errors() {
     }
 }
 
-#[test]
-fn endless_and_deep_entries_cost_their_unit_and_symbols_step_in() {
-    let Some(sound) = sound("deep-entries") else {
-        return;
-    };
-    let deep = convert_one(
-        &hostile::nested_dies(&sound, 100_000),
-        &ConvertLimits::default(),
-    );
-    let deep = deep.unwrap();
-    check(&deep);
-    assert_eq!(
-        (deep.header.units_failed, deep.header.quality),
-        (1, Quality::Symtab)
-    );
-    assert!(deep.functions.iter().any(|f| f.linkage_name == "main"));
-    let cyclic = convert_one(
-        &hostile::self_referring_dies(&sound),
-        &ConvertLimits::default(),
-    );
-    check(&cyclic.unwrap());
+/// What is found wrong with a file that is malformed.
+fn malformed(file: &[u8]) -> String {
+    match convert_one(file, &ConvertLimits::default()) {
+        Err(error @ ConvertError::Malformed { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
-fn a_declared_size_is_refused_before_memory_is_taken() {
+fn entries_that_no_compiler_writes_are_damage_of_the_whole_file() {
+    let Some(sound) = sound("deep-entries") else {
+        return;
+    };
+    let deep = malformed(&hostile::nested_dies(&sound, 100_000));
+    assert!(deep.starts_with("section .debug_info: at 0x"), "{deep}");
+    assert!(
+        deep.ends_with("entries are nested more than 16384 deep"),
+        "{deep}"
+    );
+    let cyclic = |length, kind| hostile::cyclic_dies(&sound, length, kind);
+    let cycles = [
+        hostile::self_referring_dies(&sound),
+        cyclic(1, Cyclic::Named),
+        cyclic(2, Cyclic::Named),
+        cyclic(1, Cyclic::WithoutCode),
+        cyclic(500, Cyclic::WithoutCode),
+        cyclic(3, Cyclic::Nameless),
+        cyclic(1_000, Cyclic::Nameless),
+        cyclic(1_000, Cyclic::Named),
+    ];
+    for cycle in cycles {
+        let found = malformed(&cycle);
+        assert!(found.contains("more than 64 times"), "{found}");
+    }
+}
+
+#[test]
+fn nesting_that_is_only_deep_is_read() {
+    let Some(sound) = sound("quite-deep-entries") else {
+        return;
+    };
+    let deep = hostile::nested_dies(&sound, 2_000);
+    let model = convert_one(&deep, &ConvertLimits::default()).unwrap();
+    check(&model);
+    assert_eq!(
+        (model.header.units_failed, model.header.quality),
+        (0, Quality::DwarfInlines)
+    );
+}
+
+#[test]
+fn a_damaged_unit_costs_itself_and_symbols_step_in() {
+    let Some(sound) = sound("damaged-unit") else {
+        return;
+    };
+    let layout = hostile::Layout::of(&sound);
+    let section = layout.section(".debug_info");
+    let end = section.offset + section.size / 2;
+    let half = hostile::with_contents(&sound, ".debug_info", &sound[section.offset..end]);
+    let model = convert_one(&half, &ConvertLimits::default()).unwrap();
+    check(&model);
+    assert_eq!(
+        (model.header.units_failed, model.header.quality),
+        (1, Quality::Symtab)
+    );
+    assert!(model.functions.iter().any(|f| f.linkage_name == "main"));
+}
+
+#[test]
+fn a_name_without_end_is_damage_and_its_beginning_is_shown() {
+    if !has_all(&[("g++", "g++")]) {
+        return;
+    }
+    for count in [1, 1_000] {
+        let found = malformed(&hostile::demangling_bombs(count));
+        assert!(found.starts_with("the name _Z2f"), "{found}");
+        assert!(
+            found.ends_with("bytes demangle to more than 16777216"),
+            "{found}"
+        );
+    }
+}
+
+/// The file with a header of a compressed section that says `size`, and `payload` behind it.
+fn with_compressed(sound: &[u8], method: u64, size: u64, payload: &[u8]) -> Vec<u8> {
+    let mut section = Vec::new();
+    for word in [method, size, 1] {
+        section.extend(word.to_le_bytes());
+    }
+    section.extend(payload);
+    let file = hostile::with_contents(sound, ".debug_info", &section);
+    hostile::with_section(&file, ".debug_info", SectionField::Flags, 0x800)
+}
+
+#[test]
+fn a_declared_size_that_cannot_be_is_a_lie() {
     let Some(sound) = sound("bombs") else { return };
-    for size in [1_u64 << 62, 1 << 44, 1 << 33] {
-        let mut section = Vec::new();
-        for word in [1_u64, size, 1] {
-            section.extend(word.to_le_bytes());
+    for method in [1, 2] {
+        for size in [1_u64 << 62, 1 << 44, 1 << 33] {
+            let found = malformed(&with_compressed(&sound, method, size, &[0x78, 0x9c, 0, 0]));
+            let words =
+                format!("section .debug_info: 4 compressed bytes cannot be the declared {size}");
+            assert_eq!(found, words);
         }
-        section.extend([0x78, 0x9c, 0, 0]);
-        let file = hostile::with_contents(&sound, ".debug_info", &section);
-        let file = hostile::with_section(&file, ".debug_info", hostile::SectionField::Flags, 0x800);
+    }
+}
+
+#[test]
+fn a_declared_size_that_can_be_is_refused_before_memory_is_taken() {
+    let Some(sound) = sound("large-sections") else {
+        return;
+    };
+    let payload = vec![0; 1 << 20];
+    for (method, size) in [(1, 1_u64 << 30), (2, 1 << 35)] {
+        let file = with_compressed(&sound, method, size, &payload);
         let error = convert_one(&file, &ConvertLimits::default()).unwrap_err();
         assert!(
             matches!(error, ConvertError::TooLarge { .. }),

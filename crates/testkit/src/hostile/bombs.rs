@@ -10,10 +10,13 @@ const DW_AT_NAME: u8 = 0x03;
 const DW_AT_LOW_PC: u8 = 0x11;
 const DW_AT_HIGH_PC: u8 = 0x12;
 const DW_AT_ABSTRACT_ORIGIN: u8 = 0x31;
+const DW_AT_DECL_LINE: u8 = 0x3b;
 const DW_AT_SPECIFICATION: u8 = 0x47;
+const DW_AT_LINKAGE_NAME: u8 = 0x6e;
 const DW_FORM_ADDR: u8 = 0x01;
 const DW_FORM_DATA8: u8 = 0x07;
 const DW_FORM_STRING: u8 = 0x08;
+const DW_FORM_DATA1: u8 = 0x0b;
 const DW_FORM_REF4: u8 = 0x13;
 
 /// Size of the header of a DWARF 4 unit: offsets of DIEs count from its start.
@@ -52,19 +55,68 @@ pub fn self_referring_dies(sound: &[u8]) -> Vec<u8> {
     with_unit(sound, &dies)
 }
 
-/// A program with a symbol of a few hundred bytes that demangles to more than 2^60: each parameter
+/// What the functions of a cycle say beside their origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cyclic {
+    /// Where their code is.
+    Nameless,
+    /// Where their code is, and all that a reader wants to know of an origin.
+    Named,
+    /// Nothing: they are declarations.
+    WithoutCode,
+}
+
+/// A program with functions of which each has the next one as its origin, and the last the first.
+///
+/// # Panics
+/// If `sound` has no DWARF, or the functions do not fit a unit.
+pub fn cyclic_dies(sound: &[u8], length: u32, kind: Cyclic) -> Vec<u8> {
+    let one = |reference: u32| {
+        let mut die = Vec::new();
+        match kind {
+            Cyclic::Nameless => push_function(&mut die, 4, reference),
+            Cyclic::Named => {
+                push_function(&mut die, 6, reference);
+                die.extend(b"f\0_Z1fv\0\x07");
+            }
+            Cyclic::WithoutCode => {
+                die.push(7);
+                die.extend(reference.to_le_bytes());
+            }
+        }
+        // No children.
+        die.push(0);
+        die
+    };
+    let size = u32::try_from(one(0).len()).expect("a small entry");
+    let mut dies = vec![1];
+    for number in 0..length {
+        let next = (number + 1) % length;
+        dies.extend(one(UNIT_HEADER_BYTES + 1 + next * size));
+    }
+    dies.push(0);
+    with_unit(sound, &dies)
+}
+
+/// A program with symbols of a few hundred bytes that demangle to more than 2^60: each parameter
 /// is a pair of the one before.
-pub fn demangling_bomb() -> Vec<u8> {
-    let name = doubling_name(60);
-    let text = format!(
-        ".globl main\nmain: ret\n.globl \"{name}\"\n.type \"{name}\",@function\n\"{name}\": ret\n.size \"{name}\", 1\n"
-    );
+pub fn demangling_bombs(count: usize) -> Vec<u8> {
+    let mut text = ".globl main\nmain: ret\n".to_owned();
+    for number in 0..count {
+        let function = format!("f{number}");
+        let name = doubling_name(&function, 60);
+        let lines = format!(
+            ".globl \"{name}\"\n.type \"{name}\",@function\n\"{name}\": ret\n.size \"{name}\", 1\n"
+        );
+        text.push_str(&lines);
+    }
     Program::assembler(text).flags(&["-g"]).build().bytes()
 }
 
 /// A mangled name of a function whose last parameter has `2^(levels + 1)` leaves.
-fn doubling_name(levels: u32) -> String {
-    (0..levels).fold("_Z1f1PIiiE".to_owned(), |name, level| {
+fn doubling_name(function: &str, levels: u32) -> String {
+    let start = format!("_Z{}{function}1PIiiE", function.len());
+    (0..levels).fold(start, |name, level| {
         let previous = base36(level);
         name + &format!("S_IS{previous}_S{previous}_E")
     })
@@ -118,6 +170,14 @@ fn abbreviations() -> Vec<u8> {
         bytes.extend(range);
         bytes.extend([reference, DW_FORM_REF4, 0, 0]);
     }
+    bytes.extend([6, DW_TAG_SUBPROGRAM, 1]);
+    bytes.extend(range);
+    bytes.extend([DW_AT_ABSTRACT_ORIGIN, DW_FORM_REF4]);
+    bytes.extend([DW_AT_NAME, DW_FORM_STRING]);
+    bytes.extend([DW_AT_LINKAGE_NAME, DW_FORM_STRING]);
+    bytes.extend([DW_AT_DECL_LINE, DW_FORM_DATA1, 0, 0]);
+    bytes.extend([7, DW_TAG_SUBPROGRAM, 1]);
+    bytes.extend([DW_AT_SPECIFICATION, DW_FORM_REF4, 0, 0]);
     bytes.push(0);
     bytes
 }
@@ -165,10 +225,19 @@ mod tests {
     }
 
     #[test]
+    fn functions_in_a_cycle_are_read_by_binutils() {
+        for kind in [Cyclic::Nameless, Cyclic::Named, Cyclic::WithoutCode] {
+            let dump = dump(&cyclic_dies(&sound(), 5, kind));
+            assert_eq!(dump.matches("(DW_TAG_subprogram)").count(), 5, "{dump}");
+            assert!(dump.contains("<0xc>"), "{dump}");
+        }
+    }
+
+    #[test]
     fn each_level_doubles_the_demangled_name() {
         let demangled = |levels| {
             let mut filter = Command::new(tools::CXXFILT.path());
-            run::succeed(filter.arg(doubling_name(levels))).text()
+            run::succeed(filter.arg(doubling_name("f", levels))).text()
         };
         assert_eq!(
             demangled(1).trim(),
@@ -176,6 +245,6 @@ mod tests {
         );
         let (ten, eleven) = (demangled(10).len(), demangled(11).len());
         assert!(eleven > ten * 19 / 10, "{ten} {eleven}");
-        assert!(demangling_bomb().len() < 64 << 10);
+        assert!(demangling_bombs(1).len() < 64 << 10);
     }
 }

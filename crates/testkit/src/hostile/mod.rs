@@ -1,15 +1,16 @@
 //! Damaged and hostile ELF files, made from sound ones by small pure functions.
 //!
 //! Each function takes the bytes of a sound 64-bit little-endian file and returns changed ones; what
-//! was changed is in the name. [`all`] is a set of them to run against a server or a parser.
+//! was changed is in the name. [`all`] is a set of them to run against a server or a parser;
+//! [`poor_but_sound`] are files that look odd and are not hostile.
 
 mod bombs;
 mod layout;
 mod set;
 
-pub use bombs::{demangling_bomb, nested_dies, self_referring_dies};
+pub use bombs::{Cyclic, cyclic_dies, demangling_bombs, nested_dies, self_referring_dies};
 pub use layout::{Layout, SectionHeader};
-pub use set::all;
+pub use set::{all, poor_but_sound};
 
 use std::io::Write;
 
