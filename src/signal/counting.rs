@@ -12,7 +12,7 @@ use unhex_build_id::Identity;
 
 use super::checked::{Answer, Checks};
 use super::ignored::Ignored;
-use super::label_table::{Counts, LabelTable};
+use super::label_table::{Counts, LabelTable, SeenAt};
 use super::labels::{LabelSet, cleaned};
 use super::lately::Sent;
 use super::ledger::{Folded, OwnLedger, Part, Sighting};
@@ -120,8 +120,15 @@ impl State {
         };
         counting.counts.profiles = u64::from(is_first("arrived"));
         counting.counts.profiles_unknown = u64::from(lacks_symbols && is_first("lacks symbols"));
-        self.table.count(labels, counting.counts, now);
         self.totals.add(labels, sent, now);
+        let elsewhere = self.elsewhere.sent.get(labels);
+        let since = [
+            self.totals.since(labels),
+            elsewhere.and_then(|sent| sent.since()),
+        ];
+        let first_seen = since.into_iter().flatten().min().unwrap_or(now);
+        let seen = SeenAt { first_seen, now };
+        self.table.count(labels, counting.counts, seen);
     }
 
     /// Counts a module; whether it makes its profile one with a build ID without symbols.

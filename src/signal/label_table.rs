@@ -42,10 +42,20 @@ struct Counted {
     last_seen: u64,
 }
 
-/// A service where it is deployed, and its newest version.
+/// When a label set was seen, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SeenAt {
+    /// For the first time, as far as anybody remembers: also before it was dropped here, by replicas
+    /// before this one, and elsewhere.
+    pub(super) first_seen: u64,
+    pub(super) now: u64,
+}
+
+/// A service where it is deployed, and its newest version: the one that was seen first the latest.
 #[derive(Clone, Debug)]
 struct Service {
     newest: LabelSet,
+    newest_first_seen: u64,
     versions: usize,
     first_seen: u64,
     is_known: bool,
@@ -127,14 +137,15 @@ impl LabelTable {
     }
 
     /// Counts what one request brought.
-    pub(super) fn count(&mut self, labels: &LabelSet, counts: Counts, now: u64) {
+    pub(super) fn count(&mut self, labels: &LabelSet, counts: Counts, seen: SeenAt) {
+        let now = seen.now;
         if labels.is_other() {
             self.other = self.other.plus(counts);
             return;
         }
         if !self.sets.contains_key(labels) {
             while self.sets.len() >= self.sets_max && self.drop_oldest() {}
-            self.note_version(labels, now);
+            self.note_version(labels, seen);
         }
         let counted = self.sets.entry(labels.clone()).or_insert_with(|| Counted {
             counts: Counts::default(),
@@ -162,18 +173,24 @@ impl LabelTable {
         shown
     }
 
-    /// Notes a label set that is new here: the newest version of its service.
-    fn note_version(&mut self, labels: &LabelSet, now: u64) {
-        let service = self
-            .services
-            .entry(service_key(labels))
-            .or_insert_with(|| Service {
-                newest: labels.clone(),
-                versions: 0,
-                first_seen: now,
-                is_known: false,
-            });
+    /// Notes a label set that is new here: the newest version of its service, unless it was here before
+    /// the others and is back.
+    fn note_version(&mut self, labels: &LabelSet, SeenAt { first_seen, now }: SeenAt) {
+        let new = || Service {
+            newest: labels.clone(),
+            newest_first_seen: first_seen,
+            versions: 0,
+            first_seen,
+            is_known: false,
+        };
+        let service = self.services.entry(service_key(labels));
+        let service = service.or_insert_with(new);
         service.versions = service.versions.saturating_add(1);
+        service.first_seen = service.first_seen.min(first_seen);
+        if first_seen < service.newest_first_seen {
+            return;
+        }
+        service.newest_first_seen = first_seen;
         let before = std::mem::replace(&mut service.newest, labels.clone());
         if before != *labels && self.newest.remove(&before) {
             let seen = self.sets.get(&before).map_or(now, |set| set.last_seen);
@@ -257,8 +274,13 @@ mod tests {
         })
     }
 
+    fn at(now: u64) -> SeenAt {
+        let first_seen = now;
+        SeenAt { first_seen, now }
+    }
+
     fn count(table: &mut LabelTable, service: &str, version: &str, now: u64) {
-        table.count(&labels(service, version), ONE, now);
+        table.count(&labels(service, version), ONE, at(now));
     }
 
     fn shown(table: &mut LabelTable, now: u64) -> FxHashMap<LabelSet, ProfileCounts> {
@@ -283,6 +305,24 @@ mod tests {
         assert_eq!(shown[&labels("checkout", "2.5")].profiles, 1);
         let profiles: u64 = shown.values().map(|counts| counts.profiles).sum();
         assert_eq!(profiles, 2_004, "each profile is in exactly one series");
+    }
+
+    #[test]
+    fn an_older_version_that_comes_back_does_not_expose_the_newest_one() {
+        let mut table = LabelTable::new(8);
+        let mut send = |version: &str, first_seen: u64, now: u64| {
+            let seen = SeenAt { first_seen, now };
+            table.count(&labels("checkout", version), ONE, seen);
+        };
+        // A replica that has just started: both are older than it, and the older one comes last.
+        send("2.4", 200_000, 300_000);
+        send("2.3", 100_000, 300_001);
+        for number in 0..100 {
+            count(&mut table, &format!("s{number}"), "1", 300_002);
+        }
+        let shown = shown(&mut table, 300_003);
+        assert!(shown.contains_key(&labels("checkout", "2.4")));
+        assert!(!shown.contains_key(&labels("checkout", "2.3")));
     }
 
     #[test]
@@ -313,7 +353,7 @@ mod tests {
     #[test]
     fn who_calls_itself_other_is_counted_there() {
         let mut table = LabelTable::new(8);
-        table.count(&LabelSet::other(), ONE, 0);
+        table.count(&LabelSet::other(), ONE, at(0));
         assert_eq!(table.show(0).len(), 1);
     }
 }

@@ -15,6 +15,9 @@ pub struct Lately {
     addresses: f64,
     weight: f64,
     at_millis: u64,
+    /// When the first of it was sent; 0 when that is not known, as in parts of older versions.
+    #[serde(default)]
+    since_millis: u64,
 }
 
 /// What one profile adds.
@@ -33,6 +36,7 @@ impl Lately {
             addresses: number(sent.addresses),
             weight: number(sent.weight),
             at_millis,
+            since_millis: at_millis,
         });
     }
 
@@ -45,6 +49,10 @@ impl Lately {
             addresses: one.addresses + two.addresses,
             weight: one.weight + two.weight,
             at_millis,
+            since_millis: match (self.since_millis, other.since_millis) {
+                (0, since) | (since, 0) => since,
+                (one, two) => one.min(two),
+            },
         }
     }
 
@@ -66,10 +74,16 @@ impl Lately {
         self.at_millis
     }
 
+    /// When the first of it was sent, if that is known.
+    pub(super) fn since(self) -> Option<u64> {
+        Some(self.since_millis).filter(|since| *since > 0)
+    }
+
     /// The same, as of a time that is no later than `latest`.
     pub(super) fn no_later_than(self, latest: u64) -> Self {
         Self {
             at_millis: self.at_millis.min(latest),
+            since_millis: self.since_millis.min(latest),
             ..self
         }
     }
@@ -81,6 +95,7 @@ impl Lately {
             addresses: self.addresses * rest,
             weight: self.weight * rest,
             at_millis,
+            ..self
         }
     }
 }

@@ -40,6 +40,11 @@ impl Totals {
         while self.rows.len() > self.rows_max && self.drop_oldest_before(u64::MAX) {}
     }
 
+    /// When a label set sent something for the first time, as far as that is remembered.
+    pub(super) fn since(&self, labels: &LabelSet) -> Option<u64> {
+        self.rows.get(labels)?.since()
+    }
+
     /// Forgets what was sent last before `since`.
     pub(super) fn forget_before(&mut self, since: u64) {
         while self.drop_oldest_before(since) {}

@@ -328,6 +328,31 @@ async fn an_upload_to_one_replica_empties_the_list_of_another() {
     until("the second replica too", async || !is_listed(&other).await).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_mends_what_came_under_another_identity() {
+    let server = TestServer::start_with(|config| {
+        config.signal.write_every = Duration::from_millis(100);
+        config.signal.check_every = Duration::from_millis(100);
+    })
+    .await;
+    let program = Program::c("int main(void) { return 8; }")
+        .flags(&["-g"])
+        .build();
+    let bytes = std::fs::read(program.path()).unwrap();
+    let hash = unhex_build_id::FileHash::of(&bytes).to_string();
+    let body = json!({"modules": [{"build_id": hash, "id_kind": "htlhash", "name": "main"}]});
+    assert_eq!(post(&server, "/observe", &body).await.0, 200);
+    let is_listed = async || {
+        let (_, list) = get(&server, "/build-ids?status=unknown").await;
+        list.to_string().contains(&hash)
+    };
+    assert!(is_listed().await);
+    let url = server.url(&format!("/buildid/{}/executable", program.build_id()));
+    let upload = reqwest::Client::new().put(url).body(bytes).send();
+    assert!(upload.await.unwrap().status().is_success());
+    until("it to be mended", async || !is_listed().await).await;
+}
+
 /// Asks again and again until the answer is yes.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let end = tokio::time::Instant::now() + Duration::from_mins(1);
