@@ -5,7 +5,7 @@ use axum::extract::{Path, Query, State};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::{Deserialize, Serialize};
 use unhex_api::artifacts::{BuildIdList, BuildIdState};
-use unhex_api::observe::UnknownBuildIdList;
+use unhex_api::observe::{IgnoredBuildIdList, UnknownBuildIdList};
 use unhex_build_id::BuildId;
 
 use super::error::{ApiError, ApiErrorKind, Problem};
@@ -41,19 +41,22 @@ pub(super) struct Page {
 pub(super) enum Listed {
     /// Build IDs that profiles had and that have no symbols.
     Unknown,
+    /// Build IDs that are ignored by a decision.
+    Ignored,
 }
 
-/// One page of what is stored, or with `status=unknown` of what is not.
+/// One page of what is stored, or with `status=unknown` of what is not, or of what is ignored.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub(super) enum BuildIdPage {
     Stored(BuildIdList),
     Unknown(UnknownBuildIdList),
+    Ignored(IgnoredBuildIdList),
 }
 
 impl Page {
-    /// Refuses filters of the other list: who forgot `status` would take all for an answer.
-    fn check_stored(&self) -> Result<(), ApiError> {
+    /// Refuses filters of another list: who forgot `status` would take all for an answer.
+    fn check_unfiltered(&self) -> Result<(), ApiError> {
         let filters = [
             ("service", &self.service),
             ("version", &self.version),
@@ -148,7 +151,8 @@ pub(super) async fn delete_build_id(
 }
 
 /// All build IDs of which something is stored, in order; with `status=unknown` those that profiles
-/// had and that have no symbols, but for the ignored ones.
+/// had and that have no symbols, but for the ignored ones; with `status=ignored` those that somebody
+/// ignored.
 #[utoipa::path(
     get,
     path = "/build-ids",
@@ -156,7 +160,7 @@ pub(super) async fn delete_build_id(
     params(
         ("after" = Option<String>, Query, description = "Only build IDs behind this one; `next` of the page before"),
         ("limit" = Option<u32>, Query, description = "At most so many, 100 by default, at most 1000"),
-        ("status" = Option<String>, Query, description = "`unknown`: build IDs without symbols"),
+        ("status" = Option<String>, Query, description = "`unknown`: build IDs without symbols; `ignored`: those that somebody ignored"),
         ("service" = Option<String>, Query, description = "With status=unknown: only what this service sent"),
         ("version" = Option<String>, Query, description = "With status=unknown: only what this version sent"),
         ("deployment" = Option<String>, Query, description = "With status=unknown: only what was sent from here"),
@@ -175,13 +179,12 @@ pub(super) async fn get_build_ids(
 ) -> Result<Json<BuildIdPage>, ApiError> {
     let wrong = |error: &dyn std::fmt::Display| ApiError::bad_request(error.to_string());
     let Query(page) = Query::<Page>::try_from_uri(&uri).map_err(|error| wrong(&error))?;
-    if let Some(Listed::Unknown) = page.status {
+    if let Some(listed) = page.status {
         // A full ledger takes a while to look through.
-        let listing = tokio::task::spawn_blocking(move || unknown::list(&app, page));
-        let found = listing.await.map_err(ApiError::internal)??;
-        return Ok(Json(BuildIdPage::Unknown(found)));
+        let listing = tokio::task::spawn_blocking(move || list_signal(&app, listed, page));
+        return Ok(Json(listing.await.map_err(ApiError::internal)??));
     }
-    page.check_stored()?;
+    page.check_unfiltered()?;
     let limit = page.limit.unwrap_or(PAGE_ENTRIES);
     if !(1..=PAGE_ENTRIES_MAX).contains(&limit) {
         let detail = format!("limit has to be from 1 to {PAGE_ENTRIES_MAX}");
@@ -202,6 +205,16 @@ pub(super) async fn get_build_ids(
             .map(|(id, state)| wire::build_id_entry(id.to_string(), state, version))
             .collect(),
     })))
+}
+
+fn list_signal(app: &App, listed: Listed, page: Page) -> Result<BuildIdPage, ApiError> {
+    match listed {
+        Listed::Unknown => unknown::list(app, page).map(BuildIdPage::Unknown),
+        Listed::Ignored => {
+            page.check_unfiltered()?;
+            unknown::list_ignored(app, &page).map(BuildIdPage::Ignored)
+        }
+    }
 }
 
 fn nothing_known(id: &BuildId) -> ApiError {

@@ -1,4 +1,4 @@
-//! `GET /build-ids?status=unknown`: which build IDs have no symbols, who sends them, what would mend it; and ignoring one.
+//! `GET /build-ids?status=unknown`: which build IDs have no symbols, who sends them, what would mend it; and those that are ignored.
 
 use std::cmp::Reverse;
 use std::str::FromStr as _;
@@ -10,7 +10,8 @@ use axum::extract::{Path, State};
 use http::{HeaderMap, StatusCode, Uri};
 use unhex_api::artifacts::ArtifactKind;
 use unhex_api::observe::{
-    IgnoreRequest, IgnoredBuildId, UnknownBuildId, UnknownBuildIdList, UnknownSeenBy,
+    IgnoreRequest, IgnoredBuildId, IgnoredBuildIdList, IgnoredEntry, UnknownBuildId,
+    UnknownBuildIdList, UnknownSeenBy,
 };
 use unhex_build_id::{IdKind, Identity};
 
@@ -39,11 +40,7 @@ pub(super) fn list(app: &App, page: Page) -> Result<UnknownBuildIdList, ApiError
             next: None,
         });
     }
-    let limit = page.limit.unwrap_or(PAGE_ENTRIES);
-    if !(1..=PAGE_ENTRIES_MAX).contains(&limit) {
-        let detail = format!("limit has to be from 1 to {PAGE_ENTRIES_MAX}");
-        return Err(ApiError::bad_request(detail));
-    }
+    let limit = limit(&page)?;
     let found = app.signal.missing(&MissingQuery {
         service: page.service,
         version: page.version,
@@ -53,9 +50,45 @@ pub(super) fn list(app: &App, page: Page) -> Result<UnknownBuildIdList, ApiError
     });
     let last = found.last().filter(|_| found.len() >= limit);
     Ok(UnknownBuildIdList {
-        next: last.map(|last| format!("{}:{}", last.identity.kind(), last.identity)),
+        next: last.map(|last| next(&last.identity)),
         build_ids: found.into_iter().map(shown).collect(),
     })
+}
+
+/// One page of the build IDs that are ignored by a decision.
+pub(super) fn list_ignored(app: &App, page: &Page) -> Result<IgnoredBuildIdList, ApiError> {
+    let limit = limit(page)?;
+    let after = page.after.as_deref().map(behind).transpose()?;
+    let found = app.signal.all_ignored(after.as_ref(), limit);
+    let last = found.last().filter(|_| found.len() >= limit);
+    Ok(IgnoredBuildIdList {
+        next: last.map(|(last, _)| next(&last.identity)),
+        build_ids: found.into_iter().map(ignored_entry).collect(),
+    })
+}
+
+fn ignored_entry((record, missing): (IgnoreRecord, Option<MissingBuildId>)) -> IgnoredEntry {
+    let entry = missing.map(|missing| missing.entry);
+    IgnoredEntry {
+        build_id: record.identity.to_string(),
+        id_kind: record.identity.kind(),
+        last_seen: entry.as_ref().map(|entry| rfc3339(entry.last_seen)),
+        name: entry.and_then(|entry| Some(entry.name?.to_string())),
+        ignored: ignored(record),
+    }
+}
+
+fn limit(page: &Page) -> Result<usize, ApiError> {
+    let limit = page.limit.unwrap_or(PAGE_ENTRIES);
+    if !(1..=PAGE_ENTRIES_MAX).contains(&limit) {
+        let detail = format!("limit has to be from 1 to {PAGE_ENTRIES_MAX}");
+        return Err(ApiError::bad_request(detail));
+    }
+    Ok(limit)
+}
+
+fn next(last: &Identity) -> String {
+    format!("{}:{last}", last.kind())
 }
 
 /// The `next` of a page before: the kind of the identity, a colon, the identity.
@@ -86,6 +119,7 @@ fn parse(kind: &str, text: &str) -> Result<Identity, ApiError> {
         (status = 408, description = "The body stopped coming", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is larger than the limit", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "Another Content-Encoding than gzip or zstd", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "Too many are ignored already", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "Not possible now; try again", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full, and a decision has to be recorded", body = Problem, content_type = "application/problem+json"),
     )
@@ -105,13 +139,9 @@ pub(super) async fn put_ignored(
             "say the reason: whoever wonders later reads it",
         ));
     }
-    let record = decide(
-        &app,
-        identity,
-        Some(reason),
-        provenance(client, &headers).who,
-    )
-    .await?;
+    let who = provenance(client, &headers).who;
+    let record = decide(&app, identity, Some(reason), who).await?;
+    let record = record.ok_or_else(|| ApiError::internal(std::io::Error::other("undecided")))?;
     Ok(Json(ignored(record)))
 }
 
@@ -141,11 +171,10 @@ pub(super) async fn delete_ignored(
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let identity = build_path::identity(&id, &uri)?;
-    if app.signal.ignored(&identity).is_none() {
-        let detail = format!("{identity} is not ignored by a decision");
-        return Err(ApiError::not_found(detail));
-    }
-    decide(&app, identity, None, provenance(client, &headers).who).await?;
+    let who = provenance(client, &headers).who;
+    let detail = format!("{identity} is not ignored by a decision");
+    let taken_back = decide(&app, identity, None, who).await?;
+    taken_back.ok_or_else(|| ApiError::not_found(detail))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -154,7 +183,7 @@ async fn decide(
     identity: Identity,
     reason: Option<String>,
     who: Option<String>,
-) -> Result<IgnoreRecord, ApiError> {
+) -> Result<Option<IgnoreRecord>, ApiError> {
     let decision = IgnoreDecision {
         identity,
         reason,
@@ -170,9 +199,13 @@ impl From<LedgerError> for ApiError {
                 ApiErrorKind::StorageFull,
                 "no room left to record the decision; nothing has changed",
             ),
+            LedgerError::TooManyIgnored => (
+                ApiErrorKind::Unprocessable,
+                "too many build IDs are ignored already; ignore file names by a pattern instead",
+            ),
             _ => (
                 ApiErrorKind::Unavailable,
-                "the object store cannot be written now; ask again later",
+                "the object store cannot be read and written now; ask again later",
             ),
         };
         Self::new(kind, detail).with_source(error)

@@ -237,11 +237,14 @@ impl Signal {
     }
 
     /// Ignores a build ID, or ignores it no longer; durable when it answers. It beats every decision that
-    /// was made before, on whatever replica.
+    /// was made before, on whatever replica. `None` when it was not ignored and is not to be.
     ///
     /// # Errors
     /// If the store cannot be read and written now, or too many are ignored.
-    pub async fn decide(&self, decision: IgnoreDecision) -> Result<IgnoreRecord, LedgerError> {
+    pub async fn decide(
+        &self,
+        decision: IgnoreDecision,
+    ) -> Result<Option<IgnoreRecord>, LedgerError> {
         let clean = |reason: String| labels::cleaned(&reason, REASON_BYTES_MAX);
         let new = NewDecision {
             identity: decision.identity,
@@ -251,11 +254,13 @@ impl Signal {
         };
         // No reading of older decisions may end after this one is known.
         let mut objects = self.objects.lock().await;
-        let record = objects.decide(new).await?;
+        let Some(record) = objects.decide(new).await? else {
+            return Ok(None);
+        };
         self.state.lock().ignored.add(record.clone());
         tracing::info!(identity = %record.identity, reason = record.reason, "{} is {}",
             record.identity, if record.reason.is_some() { "ignored" } else { "ignored no longer" });
-        Ok(record)
+        Ok(Some(record))
     }
 
     /// Build IDs that this replica keeps a note of.

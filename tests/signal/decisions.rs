@@ -74,7 +74,9 @@ async fn a_decision_beats_those_that_it_knew_of_whatever_the_clocks_say() {
     let late = time.behind(3 * 24 * HOUR);
     let slow = Start::new(folder.path(), &late).open().await;
     fast.decide(decide(1, Some("a"))).await.unwrap();
-    slow.decide(decide(1, None)).await.unwrap();
+    let taken_back = slow.decide(decide(1, None)).await.unwrap();
+    assert!(taken_back.is_some(), "it need not have read it before");
+    assert!(slow.decide(decide(1, None)).await.unwrap().is_none());
     fast.synchronize().await.unwrap();
     assert_eq!((reason(&fast), reason(&slow)), (None, None));
     slow.decide(decide(1, Some("b"))).await.unwrap();

@@ -18,6 +18,7 @@ mod failing;
 mod faults;
 mod flood;
 mod http;
+mod ignored;
 mod live;
 mod replica;
 mod room;

@@ -151,6 +151,35 @@ pub struct IgnoredBuildId {
     pub at: Option<String>,
 }
 
+/// `GET /build-ids?status=ignored`: one page of build IDs that are ignored by a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IgnoredBuildIdList {
+    /// The page, in order of identity.
+    pub build_ids: Vec<IgnoredEntry>,
+    /// What to ask for next as `after`; absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A build ID that is ignored by a decision, whether profiles have it or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IgnoredEntry {
+    /// The identity of the binary; what it is, `id_kind` says.
+    pub build_id: String,
+    /// The kind of identity.
+    #[schema(value_type = String)]
+    pub id_kind: IdKind,
+    /// The file name that profiles gave last, when one came lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When the last profile with it came, as RFC 3339; absent when none came within a week, or it has
+    /// symbols by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<String>,
+    /// Why nobody is told of it, who decided so, and when.
+    pub ignored: IgnoredBuildId,
+}
+
 /// `PUT /build-ids/{id}/ignored`: nobody is to be told of this build ID any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

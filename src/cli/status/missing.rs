@@ -32,6 +32,39 @@ pub(super) async fn list(
     Ok(unknown.is_empty())
 }
 
+/// Lists build IDs that are ignored by a decision; good whether there are any or not.
+pub(super) async fn list_ignored(client: &Client, form: Form) -> anyhow::Result<bool> {
+    let ignored = client.ignored_build_ids().await?;
+    let mut out = io::stdout().lock();
+    if form == Form::Json {
+        let document = serde_json::json!({ "build_ids": ignored });
+        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+        return Ok(true);
+    }
+    if ignored.is_empty() {
+        writeln!(out, "no build ID is ignored by a decision")?;
+        return Ok(true);
+    }
+    let mut table = Table::new(&["BUILD ID", "FILE", "LAST SEEN", "BY", "AT", "REASON"]);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for one in ignored {
+        table.row(vec![
+            one.build_id,
+            or_dash(one.name),
+            or_dash(one.last_seen),
+            or_dash(one.ignored.who),
+            or_dash(one.ignored.at),
+            one.ignored.reason,
+        ]);
+    }
+    write!(out, "{table}")?;
+    writeln!(
+        out,
+        "\nTo ignore one no longer: unhex status BUILD_ID --stop-ignoring"
+    )?;
+    Ok(true)
+}
+
 /// Ignores a build ID from now on.
 pub(super) async fn ignore(
     client: &Client,

@@ -29,6 +29,8 @@ Examples:
       Which build IDs of its profiles have no symbols, how much of it each is, since when.
   unhex status 9a0f2c... --ignore 'the vendor ships no symbols'
       No alert is about it any more; --stop-ignoring takes that back. Needs the write token.
+  unhex status --ignored
+      Which build IDs are ignored, who decided so, when and why.
 
 Exit status: 0 when the server is ready, knows the build ID, or has no unknown ones; 1 when not; 2
 when it could not be asked.";
@@ -36,6 +38,10 @@ when it could not be asked.";
 /// Show what the store knows of a build ID, or whether the server is well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(super) struct Args {
     /// A build ID in hex, or a file that has one.
     #[arg(value_name = "ID")]
@@ -45,7 +51,11 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "build_id")]
     unknown: bool,
 
-    /// Of those, only what this service sent.
+    /// List the build IDs that somebody ignored, and why.
+    #[arg(long, conflicts_with_all = ["build_id", "unknown"])]
+    ignored: bool,
+
+    /// Of the unknown ones, only what this service sent.
     #[arg(long, value_name = "NAME", requires = "unknown")]
     service: Option<String>,
 
@@ -112,6 +122,7 @@ async fn status(args: Args) -> anyhow::Result<ExitCode> {
             };
             missing::list(&client, &filter, form).await?
         }
+        None if args.ignored => missing::list_ignored(&client, form).await?,
         None => server_status(&client, form).await?,
     };
     Ok(if is_well {

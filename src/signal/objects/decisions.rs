@@ -69,7 +69,8 @@ fn folder_of(key: &ObjectKey) -> &str {
 }
 
 impl Objects {
-    /// Writes a decision that beats all that are there; durable when it answers.
+    /// Writes a decision that beats all that are there; durable when it answers. `None` when there was
+    /// nothing to take back, and nothing is written.
     ///
     /// # Errors
     /// If those that are there cannot be read now, or it cannot be written; or if it ignores one build
@@ -77,7 +78,7 @@ impl Objects {
     pub(in crate::signal) async fn decide(
         &mut self,
         new: NewDecision,
-    ) -> Result<IgnoreRecord, LedgerError> {
+    ) -> Result<Option<IgnoreRecord>, LedgerError> {
         self.decisions.read(&*self.store, self.now()).await?;
         let folder = folder(&new.identity);
         if self.decisions.has_failed(&folder) {
@@ -88,6 +89,9 @@ impl Objects {
         let latest = self.latest();
         let before = latest.get(&new.identity).map(|(_, record)| *record);
         let is_ignored = |record: &IgnoreRecord| record.reason.is_some();
+        if new.reason.is_none() && !before.is_some_and(is_ignored) {
+            return Ok(None);
+        }
         let ignored = latest.values().filter(|(_, record)| is_ignored(record));
         if new.reason.is_some()
             && !before.is_some_and(is_ignored)
@@ -110,7 +114,7 @@ impl Objects {
         self.store.put(key.clone(), Bytes::from(json)).await?;
         self.decisions.put(key, record.clone());
         self.delete_beaten().await;
-        Ok(record)
+        Ok(Some(record))
     }
 
     pub(super) async fn read_decisions(&mut self) -> Result<Vec<IgnoreRecord>, LedgerError> {

@@ -1,13 +1,14 @@
 //! The ledger: which build IDs have no symbols, and ignoring one.
 
 use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
 
 use super::error::ClientError;
 use super::retry::{Patience, Repetition};
 use super::transport::{AttemptError, Client};
 use crate::observe::{
-    IgnoreRequest, IgnoredBuildId, ObserveAnswer, ObserveRequest, UnknownBuildId,
-    UnknownBuildIdList,
+    IgnoreRequest, IgnoredBuildId, IgnoredBuildIdList, IgnoredEntry, ObserveAnswer, ObserveRequest,
+    UnknownBuildId, UnknownBuildIdList,
 };
 
 /// Which build IDs without symbols are wanted; all without a filter.
@@ -64,7 +65,26 @@ impl Client {
                 .into_iter()
                 .filter_map(|(name, value)| Some((name, value.as_deref()?)));
             let asked = [("status", "unknown"), ("limit", PAGE_ENTRIES)];
-            let page = self.unknown_page(asked.into_iter().chain(given)).await?;
+            let page: UnknownBuildIdList = self.page(asked.into_iter().chain(given)).await?;
+            all.extend(page.build_ids);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// All build IDs that are ignored by a decision, page after page.
+    ///
+    /// # Errors
+    /// If the server is busy or cannot be reached.
+    pub async fn ignored_build_ids(&self) -> Result<Vec<IgnoredEntry>, ClientError> {
+        let mut all = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let asked = [("status", "ignored"), ("limit", PAGE_ENTRIES)];
+            let given = after.iter().map(|after| ("after", after.as_str()));
+            let page: IgnoredBuildIdList = self.page(asked.into_iter().chain(given)).await?;
             all.extend(page.build_ids);
             match page.next {
                 Some(next) => after = Some(next),
@@ -83,7 +103,7 @@ impl Client {
         build_id: &str,
     ) -> Result<Option<UnknownBuildId>, ClientError> {
         let asked = [("status", "unknown"), ("build_id", build_id)];
-        let page = self.unknown_page(asked).await?;
+        let page: UnknownBuildIdList = self.page(asked).await?;
         Ok(page.build_ids.into_iter().next())
     }
 
@@ -131,10 +151,10 @@ impl Client {
         Ok(true)
     }
 
-    async fn unknown_page(
+    async fn page<T: DeserializeOwned>(
         &self,
         pairs: impl IntoIterator<Item = (&str, &str)>,
-    ) -> Result<UnknownBuildIdList, ClientError> {
+    ) -> Result<T, ClientError> {
         let mut url = self.url("build-ids")?;
         url.query_pairs_mut().extend_pairs(pairs);
         let page = self.get(url.as_str()).await?;
