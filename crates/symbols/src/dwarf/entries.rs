@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use gimli::{AttributeValue, Endianity, EntriesRaw, RangeListsOffset, constants as dw};
+use gimli::{AttributeValue, Endianity, EntriesRaw, RangeListsOffset, UnitOffset, constants as dw};
 
 use super::names::file_index;
 use super::unit::{OpenUnit, Place};
@@ -101,6 +101,47 @@ impl<'a, E: Endianity> Units<'a, E> {
         }
         Ok(())
     }
+}
+
+/// Whether no function with code is below an entry of that tag, so that its children need not be read.
+///
+/// gcc puts a method's code below its class only if that is local to a function; the declaration in
+/// any other class is completed elsewhere ("we always want the DIE for this function that has the
+/// `*_pc` attributes to be under `comp_unit_die`", gcc's dwarf2out.cc).
+pub(super) fn holds_no_code<E: Endianity>(
+    unit: &OpenUnit<'_, E>,
+    tag: gimli::DwTag,
+    is_outside_functions: bool,
+) -> bool {
+    match tag {
+        dw::DW_TAG_enumeration_type | dw::DW_TAG_array_type | dw::DW_TAG_subroutine_type => true,
+        dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => {
+            unit.is_gnu && is_outside_functions
+        }
+        _ => false,
+    }
+}
+
+/// Skips the attributes of an entry; where its next sibling is, if it says so and that is behind.
+pub(super) fn skip_to_sibling<R: gimli::Reader<Offset = usize>>(
+    entries: &mut EntriesRaw<'_, R>,
+    attributes: &[gimli::AttributeSpecification],
+) -> Result<Option<UnitOffset>, gimli::Error> {
+    let is_sibling = |a: &gimli::AttributeSpecification| a.name() == dw::DW_AT_sibling;
+    let at = attributes.iter().position(is_sibling);
+    let (before, rest) = attributes
+        .split_at_checked(at.unwrap_or(attributes.len()))
+        .unwrap_or_default();
+    entries.skip_attributes(before)?;
+    let Some((sibling, rest)) = rest.split_first() else {
+        return Ok(None);
+    };
+    let value = entries.read_attribute(*sibling)?.value();
+    entries.skip_attributes(rest)?;
+    Ok(match value {
+        AttributeValue::UnitRef(offset) if offset > entries.next_offset() => Some(offset),
+        _ => None,
+    })
 }
 
 /// Most attributes (types, places of variables, flags) need not be decoded.

@@ -9,7 +9,7 @@ use gimli::{Endianity, constants as dw};
 use rustc_hash::FxHashMap;
 
 use super::clones::{base_name, clone_name};
-use super::entries::Entry;
+use super::entries::{Entry, holds_no_code, skip_to_sibling};
 use super::lines::Lines;
 use super::names::Named;
 use super::unit::{OpenUnit, Place};
@@ -163,9 +163,11 @@ impl<'a, E: Endianity> Units<'a, E> {
         found: &mut Found,
     ) -> Result<(), UnitError> {
         let mut entries = unit.unit.entries_raw(None)?;
+        // Depth of the entry that the walk went on from.
+        let mut base = 0_isize;
         while !entries.is_empty() {
             let offset = entries.next_offset();
-            let depth = entries.next_depth();
+            let depth = base.saturating_add(entries.next_depth());
             let Some(abbreviation) = entries.read_abbreviation()? else {
                 continue;
             };
@@ -195,6 +197,12 @@ impl<'a, E: Endianity> Units<'a, E> {
                     self.check_reference(context, unit, unit.place_of(offset), &entry)?;
                     let open = self.inlined_call(context, unit, &entry, parent, found)?;
                     found.open.push(Open { depth, ..open });
+                }
+                (tag, _) if holds_no_code(unit, tag, found.open.is_empty()) => {
+                    if let Some(next) = skip_to_sibling(&mut entries, attributes)? {
+                        entries = unit.unit.entries_raw(Some(next))?;
+                        base = depth;
+                    }
                 }
                 _ => entries.skip_attributes(attributes)?,
             }
@@ -295,8 +303,7 @@ impl<'a, E: Endianity> Units<'a, E> {
         else {
             return Ok(parent);
         };
-        let named = self.named(context, unit, origin)?;
-        let function = self.functions.intern(named.key(named.best()), context)?;
+        let function = self.function_at(context, unit, origin)?;
         let file = match entry.call_file {
             Some(index) => self.files.of(&self.sources, unit, index, context.budget)?,
             None => NONE,

@@ -27,18 +27,30 @@ const NAME_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Functions<'a> {
     keys: Vec<FunctionKey<'a>>,
     known: FxHashMap<FunctionKey<'a>, u32>,
-    /// By place of the entry, those of the unit that is being read.
-    by_entry: FxHashMap<Place, Named<'a>>,
+    /// By offset of the entry in its unit, those of the unit that is being read.
+    by_entry: FxHashMap<usize, Known<'a>>,
     /// By place of the entry, those of other units.
-    by_foreign_entry: FxHashMap<Place, Named<'a>>,
+    by_foreign_entry: FxHashMap<Place, Known<'a>>,
 }
 
-/// Whether an entry is in the unit that is being read.
+/// What is known of an entry.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    named: Named<'a>,
+    /// The index of the function of its best name, once somebody asked; most entries are the origin
+    /// of many inlined calls.
+    function: u32,
+}
+
+/// Whether an entry is in the unit that is being read, and how it is found again.
 #[derive(Clone, Copy)]
 enum Whose {
-    Own,
-    Foreign,
+    Own(usize),
+    Foreign(Place),
 }
+
+/// A name that may be read later, with the unit that it is read by.
+type Unread<'a, E> = (Rc<OpenUnit<'a, E>>, AttributeValue<super::Reader<'a, E>>);
 
 /// What an entry says of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +105,18 @@ impl<'a> Functions<'a> {
         self.by_entry.clear();
     }
 
-    fn entries(&mut self, whose: Whose) -> &mut FxHashMap<Place, Named<'a>> {
+    fn known(&mut self, whose: Whose) -> Option<&mut Known<'a>> {
         match whose {
-            Whose::Own => &mut self.by_entry,
-            Whose::Foreign => &mut self.by_foreign_entry,
+            Whose::Own(offset) => self.by_entry.get_mut(&offset),
+            Whose::Foreign(place) => self.by_foreign_entry.get_mut(&place),
         }
+    }
+
+    fn remember(&mut self, whose: Whose, known: Known<'a>) {
+        match whose {
+            Whose::Own(offset) => self.by_entry.insert(offset, known),
+            Whose::Foreign(place) => self.by_foreign_entry.insert(place, known),
+        };
     }
 
     pub(super) fn into_keys(self) -> Vec<FunctionKey<'a>> {
@@ -106,6 +125,28 @@ impl<'a> Functions<'a> {
 }
 
 impl<'a, E: Endianity> Units<'a, E> {
+    /// The index of the function that the entry at a place names.
+    pub(super) fn function_at(
+        &mut self,
+        context: &Context<'a>,
+        current: &Rc<OpenUnit<'a, E>>,
+        entry: Place,
+    ) -> Result<u32, UnitError> {
+        let whose = whose(current, entry);
+        let mut known = match self.functions.known(whose) {
+            Some(known) if known.function != NONE => return Ok(known.function),
+            Some(known) => *known,
+            None => Known {
+                named: self.read_chain(context, current, entry)?,
+                function: NONE,
+            },
+        };
+        let key = known.named.key(known.named.best());
+        known.function = self.functions.intern(key, context)?;
+        self.functions.remember(whose, known);
+        Ok(known.function)
+    }
+
     /// What the entry at a place says of its function.
     pub(super) fn named(
         &mut self,
@@ -113,14 +154,23 @@ impl<'a, E: Endianity> Units<'a, E> {
         current: &Rc<OpenUnit<'a, E>>,
         entry: Place,
     ) -> Result<Named<'a>, UnitError> {
-        let whose = match current.entry_at(entry) {
-            Some(_) => Whose::Own,
-            None => Whose::Foreign,
-        };
-        let known = self.functions.entries(whose).get(&entry);
-        if let Some(named) = known {
-            return Ok(*named);
+        let whose = whose(current, entry);
+        if let Some(known) = self.functions.known(whose) {
+            return Ok(known.named);
         }
+        let named = self.read_chain(context, current, entry)?;
+        let function = NONE;
+        self.functions.remember(whose, Known { named, function });
+        Ok(named)
+    }
+
+    /// Follows an entry to its origin and that to its specification.
+    fn read_chain(
+        &mut self,
+        context: &Context<'a>,
+        current: &Rc<OpenUnit<'a, E>>,
+        entry: Place,
+    ) -> Result<Named<'a>, UnitError> {
         let mut named = Named {
             linkage_name: None,
             name: None,
@@ -128,6 +178,7 @@ impl<'a, E: Endianity> Units<'a, E> {
             declaration_line: 0,
             language: current.language,
         };
+        let mut plain = None;
         let mut next = Some(entry);
         let mut hops = 0_usize;
         let mut must_end = false;
@@ -136,7 +187,7 @@ impl<'a, E: Endianity> Units<'a, E> {
             let Some(unit) = self.unit_of(current, place)? else {
                 break;
             };
-            next = self.read_name(context, &unit, place, &mut named)?;
+            next = self.read_name(context, &unit, place, &mut named, &mut plain)?;
             must_end |= next.is_some_and(|next| leads_on(place, next));
             let is_known = named.linkage_name.is_some() && named.declaration_line != 0;
             if is_known && !must_end {
@@ -150,7 +201,9 @@ impl<'a, E: Endianity> Units<'a, E> {
                 return Err(UnitError::endless(place, &found));
             }
         }
-        self.functions.entries(whose).insert(entry, named);
+        if let (None, Some((unit, value))) = (named.linkage_name, plain) {
+            self.read_text(&unit, value, &mut named.name);
+        }
         Ok(named)
     }
 
@@ -169,13 +222,15 @@ impl<'a, E: Endianity> Units<'a, E> {
         Ok(())
     }
 
-    /// Adds what one entry says; the entry that it refers to.
+    /// Adds what one entry says; the entry that it refers to. The first plain name is only
+    /// remembered: where a linkage name follows, nobody wants to know it.
     fn read_name(
         &mut self,
         context: &Context<'a>,
         unit: &Rc<OpenUnit<'a, E>>,
         place: Place,
         named: &mut Named<'a>,
+        plain: &mut Option<Unread<'a, E>>,
     ) -> Result<Option<Place>, UnitError> {
         let at = unit.entry_at(place).ok_or(UnitError::Damaged)?;
         let mut entries = unit.unit.entries_raw(Some(at))?;
@@ -190,7 +245,7 @@ impl<'a, E: Endianity> Units<'a, E> {
                 dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
                     self.read_text(unit, value, &mut named.linkage_name);
                 }
-                dw::DW_AT_name => self.read_text(unit, value, &mut named.name),
+                dw::DW_AT_name if plain.is_none() => *plain = Some((Rc::clone(unit), value)),
                 dw::DW_AT_decl_file => file = file_index(&value),
                 dw::DW_AT_decl_line => line = value.udata_value(),
                 dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
@@ -224,6 +279,13 @@ impl<'a, E: Endianity> Units<'a, E> {
                 .map(|text| text.slice())
                 .filter(|text| !text.is_empty());
         }
+    }
+}
+
+fn whose<E: Endianity>(current: &OpenUnit<'_, E>, entry: Place) -> Whose {
+    match current.entry_at(entry) {
+        Some(offset) => Whose::Own(offset.0),
+        None => Whose::Foreign(entry),
     }
 }
 

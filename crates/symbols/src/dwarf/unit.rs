@@ -34,6 +34,8 @@ pub(super) struct OpenUnit<'a, E: Endianity> {
     /// Where it starts in `.debug_info`.
     pub(super) start: usize,
     pub(super) language: Language,
+    /// Whether gcc made it.
+    pub(super) is_gnu: bool,
     /// File index to file, as far as asked for.
     pub(super) files: RefCell<Vec<Option<u32>>>,
     /// Of a split unit: its own sections, and the skeleton, which has the line program.
@@ -48,9 +50,24 @@ pub(super) struct Split<'a, E: Endianity> {
 
 impl<'a, E: Endianity> OpenUnit<'a, E> {
     /// Makes a unit of what gimli read.
-    pub(super) fn new(unit: Unit<Reader<'a, E>>, source: Source) -> Result<Self, gimli::Error> {
+    pub(super) fn new(
+        dwarf: &Dwarf<Reader<'a, E>>,
+        unit: Unit<Reader<'a, E>>,
+        source: Source,
+    ) -> Result<Self, gimli::Error> {
+        let mut entries = unit.entries();
+        entries.next_entry()?;
+        let value = |name| entries.current().and_then(|root| root.attr_value(name));
+        let language = match value(gimli::DW_AT_language) {
+            Some(AttributeValue::Language(code)) => language(code),
+            _ => Language::Unknown,
+        };
+        let producer = value(gimli::DW_AT_producer)
+            .and_then(|producer| dwarf.attr_string(&unit, producer).ok());
+        let is_gnu = producer.is_some_and(|producer| producer.slice().starts_with(b"GNU "));
         Ok(Self {
-            language: root_language(&unit)?,
+            language,
+            is_gnu,
             start: start_of(&unit.header),
             unit,
             source,
@@ -108,16 +125,4 @@ pub(super) fn start_of<E: Endianity>(header: &UnitHeader<Reader<'_, E>>) -> usiz
     header
         .debug_info_offset()
         .map_or(usize::MAX, |offset| offset.0)
-}
-
-fn root_language<E: Endianity>(unit: &Unit<Reader<'_, E>>) -> Result<Language, gimli::Error> {
-    let mut entries = unit.entries();
-    entries.next_entry()?;
-    let value = entries
-        .current()
-        .and_then(|root| root.attr_value(gimli::DW_AT_language));
-    Ok(match value {
-        Some(AttributeValue::Language(code)) => language(code),
-        _ => Language::Unknown,
-    })
 }

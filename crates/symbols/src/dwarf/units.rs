@@ -127,7 +127,7 @@ impl<'a, E: Endianity> Units<'a, E> {
             Source::Supplement => sources.main.sup().ok_or(UnitError::Damaged)?,
             Source::Main | Source::Split(_) => &sources.main,
         };
-        let unit = Rc::new(OpenUnit::new(dwarf.unit(header)?, source)?);
+        let unit = Rc::new(OpenUnit::new(dwarf, dwarf.unit(header)?, source)?);
         if self.kept.len() >= UNITS_KEPT {
             self.kept.clear();
         }
@@ -151,7 +151,7 @@ impl<'a, E: Endianity> Units<'a, E> {
         let header = dwarf.units().next()?.ok_or(UnitError::Damaged)?;
         let mut unit = dwarf.unit(header)?;
         unit.copy_relocated_attributes(&skeleton.unit);
-        let mut unit = OpenUnit::new(unit, Source::Split(number))?;
+        let mut unit = OpenUnit::new(&dwarf, unit, Source::Split(number))?;
         unit.split = Some(Split {
             dwarf,
             skeleton: Rc::clone(skeleton),
