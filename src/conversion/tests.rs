@@ -219,11 +219,16 @@ async fn the_child_inherits_no_open_file_and_no_environment() {
     assert!(files.contains("pipe:"), "{files}");
     assert!(!files.contains(ours.to_str().unwrap()), "{files}");
     let shell_own = ["PWD=", "OLDPWD=", "SHLVL=", "_="];
-    let ours: Vec<&str> = environment
+    let mut ours: Vec<&str> = environment
         .lines()
         .filter(|line| !shell_own.iter().any(|own| line.starts_with(own)))
         .collect();
-    assert_eq!(ours, ["MALLOC_ARENA_MAX=1"]);
+    ours.sort_unstable();
+    let expected = [
+        "GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+        "MALLOC_ARENA_MAX=1",
+    ];
+    assert_eq!(ours, expected);
 }
 
 #[tokio::test]

@@ -106,6 +106,9 @@ fn own_process(engine: &str, file: &Path) -> Result<Option<Cost>, Box<dyn Error>
     let output = Command::new(std::env::current_exe()?)
         .args(["--engine", engine])
         .arg(file)
+        // As the server starts its converters.
+        .env("MALLOC_ARENA_MAX", "1")
+        .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         .output()?;
     let text = String::from_utf8(output.stdout)?;
     let figures: Vec<f64> = text
