@@ -112,7 +112,8 @@ impl Text {
 #[derive(Clone, Debug)]
 pub(super) struct SymbolTable {
     symbols: [[u8; 8]; 256],
-    lengths: [u8; 256],
+    /// Zero for the escape and for codes that stand for nothing.
+    lengths: [SymbolLength; 256],
 }
 
 impl SymbolTable {
@@ -126,7 +127,7 @@ impl SymbolTable {
         };
         let mut table = Box::new(Self {
             symbols: [[0; 8]; 256],
-            lengths: [0; 256],
+            lengths: [SymbolLength::L0; 256],
         });
         let count = bytes.byte();
         let lengths = bytes
@@ -134,25 +135,38 @@ impl SymbolTable {
             .ok_or_else(|| damaged("table cut short"))?;
         let slots = table.symbols.iter_mut().zip(&mut table.lengths);
         for ((symbol, slot), &length) in slots.zip(lengths) {
-            let (Some(place), Some(taken)) = (
+            let (Some(place), Some(known), Some(taken)) = (
                 symbol.get_mut(..usize::from(length)),
+                SymbolLength::ALL.get(usize::from(length)),
                 bytes.take(u64::from(length)),
             ) else {
                 return Err(damaged("a symbol longer than eight bytes or cut short"));
             };
             place.copy_from_slice(taken);
-            *slot = length;
+            *slot = *known;
         }
         Ok(table)
     }
 
     /// Appends the first `limit` bytes of the decoded string.
+    ///
+    /// Eight codes at a time as long as there are so many and no escape, which few names have; the
+    /// others one by one.
     #[inline]
     pub(super) fn decode(&self, compressed: &[u8], limit: usize, text: &mut Text) {
-        let room = compressed.len().saturating_mul(8).min(limit) + 8;
+        let room = compressed.len().saturating_mul(8).min(limit) + EIGHT_SYMBOLS_BYTES;
         let out = text.room(room);
         let mut at = 0;
-        let mut codes = compressed.iter();
+        let mut rest = compressed;
+        while at < limit
+            && let Some((codes, behind)) = rest.split_first_chunk()
+            && let Some(window) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut)
+            && !has_escape(*codes)
+        {
+            at += self.write_eight(*codes, window);
+            rest = behind;
+        }
+        let mut codes = rest.iter();
         while at < limit
             && let Some(&code) = codes.next()
             && let Some(slot) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<8>)
@@ -164,15 +178,73 @@ impl SymbolTable {
             } else {
                 let code = usize::from(code);
                 *slot = self.symbols.get(code).copied().unwrap_or_default();
-                at += usize::from(self.lengths.get(code).copied().unwrap_or(0));
+                at += self.lengths.get(code).map_or(0, |length| *length as usize);
             }
         }
         text.used += at.min(limit);
     }
+
+    /// Writes eight symbols, each whole and over the end of the one before; the number of bytes.
+    #[inline]
+    fn write_eight(&self, codes: [u8; 8], window: &mut [u8; EIGHT_SYMBOLS_BYTES]) -> usize {
+        let mut at = 0;
+        for code in codes {
+            let code = usize::from(code);
+            let slot = window.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
+            if let (Some(slot), Some(symbol)) = (slot, self.symbols.get(code)) {
+                *slot = *symbol;
+            }
+            at += self.lengths.get(code).map_or(0, |length| *length as usize);
+        }
+        at
+    }
+}
+
+/// What eight symbols fill at most.
+const EIGHT_SYMBOLS_BYTES: usize = 64;
+
+/// Bytes of a symbol. A type that has no other values, so that the compiler knows that eight symbols
+/// fit into their window and checks nothing while they are written.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+enum SymbolLength {
+    L0,
+    L1,
+    L2,
+    L3,
+    L4,
+    L5,
+    L6,
+    L7,
+    L8,
+}
+
+impl SymbolLength {
+    const ALL: [Self; 9] = [
+        Self::L0,
+        Self::L1,
+        Self::L2,
+        Self::L3,
+        Self::L4,
+        Self::L5,
+        Self::L6,
+        Self::L7,
+        Self::L8,
+    ];
+}
+
+/// Whether one of eight codes is an escape.
+#[inline]
+fn has_escape(codes: [u8; 8]) -> bool {
+    const LOWEST: u64 = u64::MAX / 255;
+    let codes = u64::from_le_bytes(codes);
+    (!codes).wrapping_sub(LOWEST) & codes & (LOWEST << 7) != 0
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::index::NAME_BYTES_MAX;
 
@@ -200,6 +272,45 @@ mod tests {
             matches!(parsed, Err(IndexError::Damaged { .. })),
             "{parsed:?}"
         );
+    }
+
+    /// Codes 0 to 8 stand for as many bytes, 9 to 254 for nothing.
+    fn table_of_all_lengths() -> Box<SymbolTable> {
+        let mut bytes = vec![9];
+        bytes.extend(0..9);
+        bytes.extend((0..9).flat_map(|length| vec![b'a' + length; usize::from(length)]));
+        SymbolTable::parse(&mut Bytes::new(&bytes, 0)).expect("a table")
+    }
+
+    /// What the codes stand for, read one by one.
+    fn plainly(codes: &[u8]) -> Vec<u8> {
+        let mut decoded = Vec::new();
+        let mut codes = codes.iter().copied();
+        while let Some(code) = codes.next() {
+            match code {
+                ESCAPE => decoded.push(codes.next().unwrap_or(0)),
+                0..9 => decoded.extend(vec![b'a' + code; usize::from(code)]),
+                _ => {}
+            }
+        }
+        decoded
+    }
+
+    proptest! {
+        #[test]
+        fn any_codes_decode_to_what_they_stand_for_one_by_one(
+            codes in prop::collection::vec(prop_oneof![8 => 0u8..9, 1 => any::<u8>(), 1 => Just(ESCAPE)], 0..60),
+            limit in prop_oneof![0usize..300, Just(NAME_BYTES_MAX)],
+        ) {
+            let mut text = Text::default();
+            text.push(b"before");
+            let start = text.len();
+            table_of_all_lengths().decode(&codes, limit, &mut text);
+            let mut expected = plainly(&codes);
+            expected.truncate(limit);
+            prop_assert_eq!(text.bytes_at(text.since(start)), expected);
+            prop_assert_eq!(text.bytes_at(TextRange { start: 0, end: 6 }), b"before");
+        }
     }
 
     #[test]

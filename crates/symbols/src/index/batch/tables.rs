@@ -6,8 +6,13 @@ use super::{Batch, ResolveOptions, TEXT_BYTES_MAX};
 use crate::index::NameSet;
 use crate::index::error::IndexError;
 use crate::index::radix;
-use crate::index::reader::SymbolIndex;
+use crate::index::reader::{GROUP_FUNCTIONS, SymbolIndex};
 use crate::index::text::TextRange;
+use crate::model::NONE;
+
+/// Functions whose records are fetched before the first of them is decoded: a dozen cache lines can be
+/// on their way at once, and few must wait for long enough to be thrown out again.
+const FETCHED_AHEAD: usize = 8;
 
 /// Decodes names and paths into the batch's text.
 pub(super) fn decode<D: Deref<Target = [u8]>>(
@@ -44,25 +49,47 @@ fn decode_names<D: Deref<Target = [u8]>>(
         order.sort_unstable();
     }
     let mut decoded = Ok(());
-    for &key in &order {
-        let (id, slot) = radix::parts(key);
-        decoded = check_text(batch);
+    let mut fetched = NONE;
+    for ahead in order.chunks(FETCHED_AHEAD) {
+        for &key in ahead {
+            let group = radix::parts(key).0 / GROUP_FUNCTIONS;
+            if group != fetched {
+                names.fetch(group);
+                fetched = group;
+            }
+        }
+        decoded = ahead
+            .iter()
+            .try_for_each(|&key| decode_name(index, wanted, batch, key));
         if decoded.is_err() {
             break;
-        }
-        match names.read(id, wanted, &mut batch.building) {
-            Ok(record) => {
-                let declaration_file = index.declaration_file(id, &record);
-                if let Some(entry) = batch.functions.get_mut(slot as usize) {
-                    entry.names = record;
-                    entry.declaration_file = declaration_file;
-                }
-            }
-            Err(error) => batch.note_damage(error),
         }
     }
     batch.order = order;
     decoded
+}
+
+/// Decodes the names of the function of `key`, which is {its number, its place in the answer}.
+#[inline]
+fn decode_name<D: Deref<Target = [u8]>>(
+    index: &SymbolIndex<D>,
+    wanted: NameSet,
+    batch: &mut Batch,
+    key: u64,
+) -> Result<(), IndexError> {
+    let (id, slot) = radix::parts(key);
+    check_text(batch)?;
+    match index.names().read(id, wanted, &mut batch.building) {
+        Ok(record) => {
+            let declaration_file = index.declaration_file(id, &record);
+            if let Some(entry) = batch.functions.get_mut(slot as usize) {
+                entry.names = record;
+                entry.declaration_file = declaration_file;
+            }
+        }
+        Err(error) => batch.note_damage(error),
+    }
+    Ok(())
 }
 
 fn decode_paths<D: Deref<Target = [u8]>>(

@@ -3,7 +3,7 @@
 //! A record is found by going over at most seven others, and only it and the head of its group are
 //! decoded. So one name costs tens of nanoseconds wherever it lies, which small batches need.
 
-use crate::index::bits::{Bytes, u32_at};
+use crate::index::bits::{Bytes, fetch, u32_at};
 use crate::index::error::IndexError;
 use crate::index::layout::Section;
 use crate::index::text::{SymbolTable, Text, TextRange};
@@ -61,6 +61,15 @@ impl Names<'_> {
     #[inline]
     pub(in crate::index) fn count(self) -> u32 {
         self.count
+    }
+
+    /// Fetches a group of functions, some of which will be read.
+    #[inline]
+    pub(in crate::index) fn fetch(self, group: u32) {
+        let group = group as usize;
+        let start = u32_at(self.offsets, group).unwrap_or(0) as usize;
+        let end = u32_at(self.offsets, group + 1).map_or(usize::MAX, |end| end as usize);
+        fetch(self.data, start, end);
     }
 
     /// Appends the wanted names of `function` to `text`.
