@@ -9,3 +9,5 @@ mod exercise;
 mod layout;
 #[cfg(test)]
 mod plain_index;
+#[cfg(test)]
+mod versions;
