@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use unhex_build_id::BuildId;
 
 use super::content_hash::ContentHash;
-use super::located::{ArtifactKind, IndexFailure};
+use super::located::ArtifactKind;
 use super::record::{ArtifactRecord, IndexRecord};
 use super::state::{State, Stored};
+use crate::conversion::IndexFailure;
 
 /// How many sets of sources are tried before a failure is final: each costs a conversion.
 const PLANS_MAX: usize = 4;

@@ -4,22 +4,17 @@
 //! better file or a newer converter leads to a new conversion by itself. That the converter could
 //! not be run says nothing about the files and is not kept in the store.
 
-use std::fmt;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tempfile::TempPath;
 use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
 
 use super::index_standing::{IndexStanding, Plan};
-use super::located::{
-    Artifact, ArtifactKind, IndexFailure, IndexFile, IndexLookup, LocateError, Origin,
-};
+use super::located::{Artifact, ArtifactKind, IndexFile, IndexLookup, LocateError, Origin};
 use super::publish::{Publish, PublishError};
 use super::record::{
     ArtifactRecord, FailureRecord, IndexRecord, Provenance, RecordBody, TombstoneRecord,
@@ -28,45 +23,13 @@ use super::single_flight::{Landing, SingleFlight};
 use super::state::{State, Stored};
 use super::store::{BlobContent, StagedFile};
 use super::{ContentHash, Inner};
-use crate::conversion::{
-    ConversionSource, ConversionSources, Converted, Converter, ConverterUnavailable,
-};
+use crate::conversion::{ConversionSource, ConversionSources, Convert, Converted};
 
 /// After a converter could not be run, it is not tried again for the same build ID so long.
 const CONVERTER_REST: Duration = Duration::from_secs(5);
 
 /// Conversions in one flight: sources may arrive and files may fail while one runs.
 const ROUNDS_MAX: usize = 8;
-
-/// What a conversion ends in: an outer error says nothing of the files, the inner one is a fact.
-pub type ConversionResult = Result<Result<Converted, IndexFailure>, ConverterUnavailable>;
-
-/// What makes symbol indexes; a seam for tests.
-pub trait Convert: fmt::Debug + Send + Sync + 'static {
-    /// Raised whenever it makes another index of the same files.
-    fn version(&self) -> u32;
-
-    /// Converts `sources` into a new file at `output`.
-    fn convert<'a>(
-        &'a self,
-        sources: &'a ConversionSources,
-        output: &'a Path,
-    ) -> BoxFuture<'a, ConversionResult>;
-}
-
-impl Convert for Converter {
-    fn version(&self) -> u32 {
-        unhex_symbols::CONVERTER_VERSION
-    }
-
-    fn convert<'a>(
-        &'a self,
-        sources: &'a ConversionSources,
-        output: &'a Path,
-    ) -> BoxFuture<'a, ConversionResult> {
-        Self::convert(self, sources, output).boxed()
-    }
-}
 
 /// The conversions of a store.
 #[derive(Debug)]

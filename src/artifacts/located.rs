@@ -11,6 +11,7 @@ use unhex_symbols::quality::Quality;
 use unhex_symbols::segments::LoadSegments;
 
 use super::store::{Lease, StoreError};
+use crate::conversion::IndexFailure;
 
 /// What a file is to its build ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -138,29 +139,6 @@ pub struct IndexFile {
     pub origin: Origin,
     /// Program headers of the executable, if one is known, whoever uploaded it and when.
     pub segments: Option<Arc<LoadSegments>>,
-}
-
-/// Why there is no symbol index of a debug file that is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IndexFailure {
-    /// For programs.
-    pub kind: IndexFailureKind,
-    /// For people: what was found, and where.
-    pub detail: String,
-}
-
-/// The kinds of failed conversions; the words are the statuses of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IndexFailureKind {
-    /// The file is damaged or hostile.
-    Malformed,
-    /// The file is sound but not supported.
-    Unsupported,
-    /// It exceeds a limit.
-    TooLarge,
-    /// It took longer than the limit.
-    Timeout,
 }
 
 /// Why it is not known now whether something exists. Never remembered.

@@ -30,15 +30,15 @@ pub mod state;
 pub mod store;
 mod sweep;
 
+pub use crate::conversion::{IndexFailure, IndexFailureKind};
 pub use clock::Clock;
 pub use content_hash::{ContentHash, ParseContentHashError};
 pub use index_standing::{IndexStanding, Plan};
-pub use indexing::{ConversionResult, Convert};
 pub use ingested::{IndexProgress, IngestError, Ingested, Target, Upload};
 pub use layout::{ParseRecordNameError, ParseUploadIdError, RecordKind, RecordName, UploadId};
 pub use located::{
-    Artifact, ArtifactKind, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
-    Origin, ParseArtifactKindError, Section, Source,
+    Artifact, ArtifactKind, IndexFile, IndexLookup, LocateError, Origin, ParseArtifactKindError,
+    Section, Source,
 };
 pub use offers::Offer;
 pub use publish::PublishError;
@@ -61,6 +61,7 @@ use self::record::Provenance;
 use self::sources::Bundle;
 use self::state::State;
 use self::store::ObjectStore;
+use crate::conversion::Convert;
 use crate::limits::Limits;
 use crate::metrics::{Cache, Metrics};
 

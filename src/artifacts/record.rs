@@ -12,8 +12,9 @@ use unhex_symbols::quality::Quality;
 
 use super::content_hash::ContentHash;
 use super::layout::{RecordKind, RecordName, UploadId};
-use super::located::{ArtifactKind, IndexFailure, Origin};
+use super::located::{ArtifactKind, Origin};
 use super::store::BlobForm;
+use crate::conversion::IndexFailure;
 
 /// The version of records that is written, and the newest that is read.
 pub const RECORD_VERSION: u32 = 1;

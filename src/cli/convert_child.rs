@@ -13,9 +13,8 @@ use unhex_symbols::CONVERTER_VERSION;
 use unhex_symbols::convert::{ConvertError, ConvertLimits, ConvertSources, convert};
 use unhex_symbols::index::{self, Facts, WriteError};
 
-use crate::artifacts::{IndexFailure, IndexFailureKind};
-use crate::conversion::Converted;
 use crate::conversion::protocol::{ChildReport, ConvertChildArgs, SourceArg};
+use crate::conversion::{Converted, IndexFailure, IndexFailureKind};
 
 /// Stack of the converting thread. The walks are iterative; the demanglers recurse, to a depth that
 /// they limit themselves.

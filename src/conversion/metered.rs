@@ -7,8 +7,7 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use super::{ConversionSources, Converter};
-use crate::artifacts::{ConversionResult, Convert, IndexFailureKind};
+use super::{ConversionResult, ConversionSources, Convert, Converter, IndexFailureKind};
 use crate::metrics::Metrics;
 
 /// A converter whose conversions are counted.
@@ -33,7 +32,7 @@ impl Convert for MeteredConverter {
         async move {
             let _running = self.metrics.conversion_running();
             let started = Instant::now();
-            let result = self.converter.convert(sources, output).await;
+            let result = Convert::convert(&self.converter, sources, output).await;
             self.metrics.converted(outcome(&result), started.elapsed());
             result
         }

@@ -2,13 +2,19 @@
 //!
 //! Debug files come from strangers: the child (`unhex convert-child`) has limits on memory,
 //! CPU, time and output, and only what it wrote completely is looked at. [`child`] runs it,
-//! [`outcome`] says what its end means, [`protocol`] is what the two say to each other.
+//! [`outcome`] says what its end means, [`protocol`] is what the two say to each other, and
+//! [`written`] reads the index before anybody believes it.
 
 mod child;
+mod convert;
+mod failure;
 mod metered;
 mod outcome;
 pub mod protocol;
+mod written;
 
+pub use convert::{ConversionResult, Convert};
+pub use failure::{IndexFailure, IndexFailureKind};
 pub use metered::MeteredConverter;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +24,6 @@ use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use unhex_symbols::quality::Quality;
 
-use crate::artifacts::IndexFailure;
 use crate::limits::Limits;
 
 /// What a conversion takes beside its input: the program itself and its tables.
@@ -130,19 +135,16 @@ impl Converter {
         }
     }
 
-    /// Converts `sources` into a new file at `output`, within the limits. Waits until the children
-    /// that run leave enough memory. When the future is dropped, the child is killed.
+    /// Runs a child that converts `sources` into a new file at `output`, within the limits. Waits
+    /// until the children that run leave enough memory. When the future is dropped, the child is
+    /// killed. What it wrote is as long as it says, and not looked at.
     ///
     /// The outer error means that nothing is known of the files; the inner one is a fact about
     /// them. After either one, nothing is left at `output`.
     ///
     /// # Errors
     /// If the child cannot be started, its disk is full, or somebody else kills it.
-    pub async fn convert(
-        &self,
-        sources: &ConversionSources,
-        output: &Path,
-    ) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+    async fn run(&self, sources: &ConversionSources, output: &Path) -> ConversionResult {
         let _memory = self.reserve_memory(sources).await?;
         let ended = child::run(&self.program, &self.limits, sources, output).await?;
         let outcome = outcome::of(&ended, &self.limits)
@@ -158,7 +160,7 @@ impl Converter {
         sources: &ConversionSources,
     ) -> Result<OwnedSemaphorePermit, ConverterUnavailable> {
         let mut input_bytes = 0_u64;
-        for path in sources.paths() {
+        for ConversionSource { path, .. } in sources.all() {
             let metadata = tokio::fs::metadata(path).await.map_err(|error| {
                 let detail = format!("{} cannot be read: {error}", path.display());
                 ConverterUnavailable { detail }
@@ -178,8 +180,8 @@ impl Converter {
 }
 
 impl ConversionSources {
-    /// The files that are there.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+    /// The files that are there, in the order in which an index names them.
+    fn all(&self) -> impl Iterator<Item = &ConversionSource> {
         [
             &self.debuginfo,
             &self.executable,
@@ -188,7 +190,6 @@ impl ConversionSources {
         ]
         .into_iter()
         .flatten()
-        .map(|source| source.path.as_path())
     }
 }
 
@@ -201,10 +202,7 @@ fn memory_permits(bytes: u64) -> u32 {
 }
 
 /// The outcome, unless the index is not as long on disk as the child says.
-fn written_completely(
-    outcome: Result<Converted, IndexFailure>,
-    output: &Path,
-) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+fn written_completely(outcome: Result<Converted, IndexFailure>, output: &Path) -> ConversionResult {
     let Ok(converted) = &outcome else {
         return Ok(outcome);
     };

@@ -10,8 +10,9 @@ use rustix::process::Signal;
 
 use super::child::Ended;
 use super::protocol::ChildReport;
-use super::{ConversionLimits, Converted, ConverterUnavailable};
-use crate::artifacts::{IndexFailure, IndexFailureKind};
+use super::{
+    ConversionLimits, ConversionResult, ConverterUnavailable, IndexFailure, IndexFailureKind,
+};
 
 /// The exit code of a Rust program that panicked.
 const EXIT_CODE_PANICKED: i32 = 101;
@@ -19,10 +20,7 @@ const EXIT_CODE_PANICKED: i32 = 101;
 const ALLOCATION_FAILED: &str = "memory allocation of ";
 
 /// What the end of a child means.
-pub(super) fn of(
-    ended: &Ended,
-    limits: &ConversionLimits,
-) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+pub(super) fn of(ended: &Ended, limits: &ConversionLimits) -> ConversionResult {
     let Some(status) = ended.status else {
         let detail = format!(
             "the conversion took longer than the limit of {} s",
@@ -43,7 +41,7 @@ pub(super) fn of(
     }
 }
 
-fn of_report(ended: &Ended) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+fn of_report(ended: &Ended) -> ConversionResult {
     match serde_json::from_slice(&ended.stdout) {
         Ok(ChildReport::Converted(converted)) => Ok(Ok(converted)),
         Ok(ChildReport::Failed(failure)) => Ok(Err(failure)),
@@ -54,11 +52,7 @@ fn of_report(ended: &Ended) -> Result<Result<Converted, IndexFailure>, Converter
     }
 }
 
-fn of_signal(
-    signal: i32,
-    ended: &Ended,
-    limits: &ConversionLimits,
-) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+fn of_signal(signal: i32, ended: &Ended, limits: &ConversionLimits) -> ConversionResult {
     let is = |known: Signal| known.as_raw() == signal;
     if is(Signal::XCPU) {
         let detail = format!(
@@ -107,10 +101,7 @@ fn could_not_work(status: ExitStatus, ended: &Ended) -> ConverterUnavailable {
     clippy::unnecessary_wraps,
     reason = "every branch of an outcome has the same shape"
 )]
-fn failure(
-    kind: IndexFailureKind,
-    detail: String,
-) -> Result<Result<Converted, IndexFailure>, ConverterUnavailable> {
+fn failure(kind: IndexFailureKind, detail: String) -> ConversionResult {
     Ok(Err(IndexFailure { kind, detail }))
 }
 

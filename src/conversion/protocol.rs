@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use serde::{Deserialize, Serialize};
 
-use super::{ConversionSource, Converted};
-use crate::artifacts::IndexFailure;
+use super::{ConversionSource, Converted, IndexFailure};
 
 /// The name of the hidden command.
 pub const COMMAND: &str = "convert-child";

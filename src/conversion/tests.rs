@@ -2,10 +2,9 @@
 //!
 //! tests/converters/stand-in.sh does what the name of its input says.
 
-use super::*;
-use crate::artifacts::IndexFailureKind;
+use unhex_symbols::model::Model;
 
-type Outcome = Result<Result<Converted, IndexFailure>, ConverterUnavailable>;
+use super::*;
 
 struct Scene {
     folder: tempfile::TempDir,
@@ -38,14 +37,14 @@ impl Scene {
         self.folder.path().join("output")
     }
 
-    async fn convert(&self, name: &str) -> Outcome {
+    async fn convert(&self, name: &str) -> ConversionResult {
         let input = self.folder.path().join(name);
         std::fs::write(&input, "input").unwrap();
         let sources = ConversionSources {
             debuginfo: Some(source(input)),
             ..ConversionSources::default()
         };
-        self.converter.convert(&sources, &self.output()).await
+        self.converter.run(&sources, &self.output()).await
     }
 
     async fn failure(&self, name: &str) -> IndexFailure {
@@ -71,6 +70,72 @@ async fn a_report_is_believed_when_the_output_is_as_long_as_it_says() {
     let converted = Scene::new().convert("good").await.unwrap().unwrap();
     assert_eq!(converted.size_bytes, 6);
     assert_eq!(converted.quality, Quality::DwarfLines);
+}
+
+/// An index that says that it was made of the input of a scene.
+fn index() -> Vec<u8> {
+    let mut model = Model::default();
+    model.header.sources = vec![source(PathBuf::new()).sha256];
+    let mut bytes = Vec::new();
+    unhex_symbols::index::write(model, &mut bytes).unwrap();
+    bytes
+}
+
+/// What is answered when the child's output is `bytes`.
+async fn wrote(bytes: &[u8]) -> (ConversionResult, Scene) {
+    let scene = Scene::new();
+    std::fs::write(scene.folder.path().join("prepared"), bytes).unwrap();
+    let input = scene.folder.path().join("copy");
+    std::fs::write(&input, "input").unwrap();
+    let sources = ConversionSources {
+        debuginfo: Some(source(input)),
+        ..ConversionSources::default()
+    };
+    let result = Convert::convert(&scene.converter, &sources, &scene.output()).await;
+    (result, scene)
+}
+
+#[tokio::test]
+async fn a_sound_index_is_believed_and_stays() {
+    let (result, scene) = wrote(&index()).await;
+    result.unwrap().unwrap();
+    assert_eq!(std::fs::read(scene.output()).unwrap(), index());
+}
+
+#[tokio::test]
+async fn an_index_that_cannot_be_read_is_a_fact_and_is_not_kept() {
+    let sound = index();
+    let last = sound.len() - 1;
+    for place in [40, last / 2, last] {
+        let mut damaged = sound.clone();
+        damaged[place] ^= 0x40;
+        let (result, scene) = wrote(&damaged).await;
+        let failure = result.unwrap().unwrap_err();
+        assert_eq!(failure.kind, IndexFailureKind::Malformed, "{place}");
+        assert!(failure.detail.contains("cannot be read"), "{failure:?}");
+        assert!(!scene.output().exists());
+    }
+}
+
+#[tokio::test]
+async fn what_another_program_writes_is_no_fact_about_the_file() {
+    let (mut other_format, mut other_converter) = (index(), index());
+    other_format[8] ^= 0x40;
+    other_converter[12] ^= 0x40;
+    let mut of_other_files = Vec::new();
+    unhex_symbols::index::write(Model::default(), &mut of_other_files).unwrap();
+    for (bytes, why) in [
+        (b"index\n".to_vec(), "not a symbol index"),
+        (other_format, "format version"),
+        (other_converter, "version 66 of the converter"),
+        (of_other_files, "other files"),
+        (Vec::new(), "index"),
+    ] {
+        let (result, scene) = wrote(&bytes).await;
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(why), "{why}: {error}");
+        assert!(!scene.output().exists(), "{why}");
+    }
 }
 
 #[tokio::test]
@@ -161,7 +226,7 @@ async fn an_input_that_is_not_there_is_no_fact_about_a_file() {
         debuginfo: Some(source("/nonexistent/input".into())),
         ..ConversionSources::default()
     };
-    let error = scene.converter.convert(&sources, &scene.output()).await;
+    let error = scene.converter.run(&sources, &scene.output()).await;
     assert!(error.unwrap_err().detail.contains("/nonexistent/input"));
 }
 

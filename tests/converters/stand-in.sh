@@ -16,6 +16,10 @@ good)
     printf 'index\n' >"$output"
     converted 6
     ;;
+copy)
+    cp "${input%/*}/prepared" "$output"
+    converted "$(wc -c <"$output" | tr -d ' ')"
+    ;;
 short)
     printf 'index\n' >"$output"
     converted 7

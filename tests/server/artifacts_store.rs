@@ -19,9 +19,9 @@ use unhex::artifacts::store::{
 };
 use unhex::artifacts::{
     ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding, ContentHash,
-    ConversionResult, Convert, IngestError, Ingested, Origin, Target, Upload,
+    IngestError, Ingested, Origin, Target, Upload,
 };
-use unhex::conversion::{ConversionSources, Converted};
+use unhex::conversion::{ConversionResult, ConversionSources, Convert, Converted};
 use unhex::limits::Limits;
 use unhex::metrics::Metrics;
 use unhex_build_id::{BuildId, Identity};

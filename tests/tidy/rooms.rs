@@ -12,8 +12,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("limits", &[]),
     ("metrics", &["limits"]),
     ("config", &["limits"]),
-    // A failed conversion is a fact about an artifact: only that type comes from there.
-    ("conversion", &["artifacts", "limits", "metrics"]),
+    ("conversion", &["limits", "metrics"]),
     ("artifacts", &["conversion", "limits", "metrics"]),
     ("symbolize", &["artifacts", "limits", "metrics"]),
     ("signal", &["artifacts", "config", "limits", "metrics"]),
@@ -147,6 +146,32 @@ fn rooms_use_only_what_they_may() {
     assert_none(&found);
 }
 
+/// A room that may use itself through others: then neither can be read, tested or moved alone.
+fn cycles(rooms: &[(&str, &[&str])]) -> Vec<Breach> {
+    let used = |room: &str| {
+        let found = rooms.iter().find(|(name, _)| *name == room);
+        found.map_or(&[][..], |(_, used)| used)
+    };
+    let on_a_cycle = |room: &str| {
+        let (mut waiting, mut reached) = (used(room).to_vec(), BTreeSet::new());
+        while let Some(next) = waiting.pop() {
+            if reached.insert(next) {
+                waiting.extend(used(next));
+            }
+        }
+        reached.contains(room)
+    };
+    let on_cycles = rooms.iter().filter(|(room, _)| on_a_cycle(room));
+    on_cycles
+        .map(|(room, _)| Breach(format!("`{room}` may use itself through other rooms")))
+        .collect()
+}
+
+#[test]
+fn no_room_may_use_itself_through_others() {
+    assert_none(&cycles(ROOMS));
+}
+
 #[test]
 fn every_room_of_the_table_is_there() {
     let files = rust_files();
@@ -180,6 +205,13 @@ mod bad_examples {
     fn a_path_in_the_code_is_seen_and_one_in_a_comment_is_not() {
         let text = "/// See [`crate::http`].\nfn f() -> crate::app::App { crate::app::new() }\n";
         assert_eq!(breaches("src/limits.rs", text).len(), 1);
+    }
+
+    #[test]
+    fn rooms_that_use_each_other_are_breaches() {
+        let rooms: [(&str, &[&str]); 4] =
+            [("a", &["b"]), ("b", &["c"]), ("c", &["a"]), ("d", &["a"])];
+        assert_eq!(cycles(&rooms).len(), 3);
     }
 
     #[test]

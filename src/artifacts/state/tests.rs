@@ -9,10 +9,10 @@ use unhex_symbols::segments::LoadSegments;
 
 use super::*;
 use crate::artifacts::index_standing::IndexStanding;
-use crate::artifacts::located::{IndexFailure, IndexFailureKind};
 use crate::artifacts::record::Provenance;
 use crate::artifacts::store::BlobForm;
 use crate::artifacts::{ContentHash, UploadId};
+use crate::conversion::{IndexFailure, IndexFailureKind};
 
 fn id() -> BuildId {
     BuildId::from_bytes(&[0xab; 20]).unwrap()
