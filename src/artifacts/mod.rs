@@ -24,6 +24,7 @@ mod offers;
 mod publish;
 mod receive;
 pub mod record;
+mod seal;
 mod single_flight;
 mod sources;
 pub mod state;

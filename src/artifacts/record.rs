@@ -13,6 +13,7 @@ use unhex_symbols::quality::Quality;
 use super::content_hash::ContentHash;
 use super::layout::{RecordKind, RecordName, UploadId};
 use super::located::{ArtifactKind, Origin};
+use super::seal::{self, BrokenSealError};
 use super::store::BlobForm;
 use crate::conversion::IndexFailure;
 
@@ -181,6 +182,9 @@ pub enum ReadRecordError {
     /// Written by a newer version of this program.
     #[error("a record of version {0}; this program reads up to version {RECORD_VERSION}")]
     TooNew(u32),
+    /// Changed since it was written.
+    #[error(transparent)]
+    Changed(#[from] BrokenSealError),
     /// Damaged, or moved.
     #[error("the record says {field} {found:?}, its key {expected:?}")]
     OtherKey {
@@ -233,7 +237,7 @@ impl Record {
     /// # Errors
     /// Never for records that this program makes; the encoder's signature has an error.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut json = serde_json::to_vec(self)?;
+        let mut json = seal::seal(serde_json::to_vec(self)?);
         json.push(b'\n');
         Ok(json)
     }
@@ -252,6 +256,7 @@ impl Record {
         if version > RECORD_VERSION {
             return Err(ReadRecordError::TooNew(version));
         }
+        seal::check(json)?;
         let record: Self = serde_json::from_slice(json).map_err(not_json)?;
         let other = |field, found: String, expected: String| {
             Err(ReadRecordError::OtherKey {
@@ -304,8 +309,10 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{key}: {error}"));
             let again = Record::read(&record.to_json().unwrap(), &id, &name).unwrap();
             assert_eq!(again, record);
-            let written: serde_json::Value =
+            let mut written: serde_json::Value =
                 serde_json::from_slice(&record.to_json().unwrap()).unwrap();
+            let checksum = written.as_object_mut().unwrap().remove("checksum");
+            assert!(checksum.is_some(), "{key}");
             let example: serde_json::Value = serde_json::from_str(json).unwrap();
             assert_eq!(written, example, "{key}");
             kinds.insert(name.kind.as_str().to_owned());
@@ -319,6 +326,25 @@ mod tests {
             "tombstone",
         ];
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_record_that_was_changed_and_is_still_json_is_not_taken() {
+        for (key, json) in examples() {
+            let name: RecordName = key.rsplit('/').next().unwrap().parse().unwrap();
+            let id: BuildId = "9a0f00000000000000000000000000000000beef".parse().unwrap();
+            let record = Record::read(json.as_bytes(), &id, &name).unwrap();
+            let written = String::from_utf8(record.to_json().unwrap()).unwrap();
+            let digits = written.match_indices(|c: char| c.is_ascii_digit());
+            // Behind the version: a newer one is told before.
+            for (place, digit) in digits.skip(1) {
+                let other = if digit == "7" { "8" } else { "7" };
+                let mut changed = written.clone();
+                changed.replace_range(place..=place, other);
+                let read = Record::read(changed.as_bytes(), &id, &name);
+                assert!(read.is_err(), "{key}: {place}");
+            }
+        }
     }
 
     #[test]
