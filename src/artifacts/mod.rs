@@ -26,6 +26,7 @@ mod receive;
 pub mod record;
 mod seal;
 mod single_flight;
+mod source_path;
 mod sources;
 pub mod state;
 pub mod store;
@@ -44,7 +45,8 @@ pub use located::{
 pub use offers::Offer;
 pub use publish::PublishError;
 pub use receive::{ContentEncoding, Received, Receiver, ZSTD_WINDOW_LOG_MAX};
-pub use sources::{SourceLimits, SourcesError, canonical_source_path};
+pub use source_path::canonical_source_path;
+pub use sources::{SourceLimits, SourcesError};
 pub use sweep::Swept;
 
 use std::path::Path;

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zip::ZipArchive;
 
+use super::source_path::canonical_source_path;
+
 /// What an open bundle counts at least: each holds a file open, and files are scarcer than memory.
 const WEIGHT_BYTES_MIN: u32 = 256 << 10;
 
@@ -70,35 +72,6 @@ pub enum SourcesError {
 pub(super) struct Bundle {
     archive: ZipArchive<SharedFile>,
     members: Arc<HashMap<Box<str>, usize>>,
-}
-
-/// The form in which source paths are compared: RFC 3986 §5.2.4, then `//` to `/`. `None` when the
-/// path is not absolute or has a NUL.
-pub fn canonical_source_path(path: &str) -> Option<String> {
-    let relative = path.strip_prefix('/')?;
-    if relative.contains('\0') {
-        return None;
-    }
-    let mut parts: Vec<&str> = Vec::new();
-    for part in relative.split('/') {
-        match part {
-            "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    if matches!(relative.rsplit('/').next(), Some("." | "..")) {
-        parts.push("");
-    }
-    let mut canonical = String::with_capacity(path.len());
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        canonical.push('/');
-        canonical.push_str(part);
-    }
-    if parts.last().is_none_or(|part| part.is_empty()) {
-        canonical.push('/');
-    }
-    Some(canonical)
 }
 
 /// Reads a whole bundle and answers how many files it has.
@@ -329,29 +302,6 @@ mod tests {
             zip.write_all(bytes).unwrap();
         }
         zip.finish().unwrap()
-    }
-
-    #[test]
-    fn paths_are_canonicalised_as_debuginfod_does() {
-        for (path, canonical) in [
-            ("/a//b", "/a/b"),
-            ("//p", "/p"),
-            ("/a/./b", "/a/b"),
-            ("/a/x/../b", "/a/b"),
-            ("/../../b", "/b"),
-            ("/a//../b", "/a/b"),
-            ("/a/b/..", "/a/"),
-            ("/a/", "/a/"),
-            ("/", "/"),
-        ] {
-            assert_eq!(
-                canonical_source_path(path).as_deref(),
-                Some(canonical),
-                "{path}"
-            );
-        }
-        assert_eq!(canonical_source_path("a/b"), None);
-        assert_eq!(canonical_source_path("/a\0b"), None);
     }
 
     #[test]

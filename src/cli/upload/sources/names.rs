@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use gimli::{DwarfSections, EndianSlice, RunTimeEndian, SectionId};
 use object::{Object as _, ObjectSection as _};
 
+use crate::artifacts::canonical_source_path;
+
 /// Names in one binary: the largest programs have about 300,000 with all their headers.
 const NAMES_MAX: usize = 2_000_000;
 
@@ -48,27 +50,9 @@ impl PathParts<'_> {
         if !path.starts_with('/') && !self.is_base && !self.compilation_directory.is_empty() {
             path = format!("{}/{path}", self.compilation_directory);
         }
-        if path.starts_with('/') {
-            canonical(&path)
-        } else {
-            path
-        }
+        // The server finds a file under the canonical form of the path that it is asked for.
+        canonical_source_path(&path).unwrap_or(path)
     }
-}
-
-/// Without `.`, `..` and empty parts, as RFC 3986 §5.2.4 and debuginfod have it; links are kept.
-fn canonical(path: &str) -> String {
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 /// The names in the DWARF of `file`. Units that are damaged are passed over.
@@ -96,7 +80,7 @@ pub(super) fn source_names(file: &[u8]) -> anyhow::Result<SourceNames> {
         );
     }
     let all = names.len();
-    names.retain(|name| name.starts_with('/'));
+    names.retain(|name| canonical_source_path(name).is_some());
     Ok(SourceNames {
         relative: u64::try_from(all - names.len()).unwrap_or(u64::MAX),
         absolute: names,

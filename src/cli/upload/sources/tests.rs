@@ -1,5 +1,7 @@
 //! Tests of the names of sources and of their zip.
 
+use proptest::prelude::*;
+
 use super::names::PathParts;
 use super::*;
 
@@ -26,6 +28,23 @@ fn names_are_joined_by_llvms_rule_and_made_canonical() {
     );
     assert_eq!(path("/b", "/b", "m.c", true), "/b/m.c");
     assert_eq!(path("/b", "", "../../../m.c", false), "/m.c");
+}
+
+proptest! {
+    #[test]
+    fn a_source_is_bundled_under_the_path_that_the_server_looks_for(
+        directory in "(/?[a./]{0,12})?",
+        name in "[a./]{1,12}",
+    ) {
+        let joined = if name.starts_with('/') || directory.is_empty() {
+            name.clone()
+        } else {
+            format!("{directory}/{name}")
+        };
+        let bundled = path("", &directory, &name, false);
+        let looked_for = crate::artifacts::canonical_source_path(&joined);
+        prop_assert_eq!(bundled, looked_for.unwrap_or(joined));
+    }
 }
 
 #[test]
