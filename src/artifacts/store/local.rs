@@ -18,6 +18,10 @@ use super::{
     ObjectStore, StagedFile, Staging, StoreError, StoreFuture,
 };
 
+/// How often a file is linked into a folder that somebody else removes each time: each try needs one
+/// more removal of a last object, in microseconds.
+const LINK_TRIES_MAX: usize = 16;
+
 /// An object store in a folder of this machine.
 #[derive(Debug)]
 pub struct LocalStore {
@@ -131,13 +135,7 @@ impl ObjectStore for LocalStore {
 
     fn delete(&self, key: ObjectKey) -> StoreFuture<'_, ()> {
         let place = self.place.clone();
-        blocking(move || match fs::remove_file(key.path_below(&place.root)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(StoreError::from_io("removing", &key, error))
-            }
-            _ => Ok(()),
-        })
-        .boxed()
+        blocking(move || remove(&place.root, &key)).boxed()
     }
 
     fn staging(&self) -> &Staging {
@@ -163,18 +161,50 @@ fn publish(root: &Path, key: &ObjectKey, staged: &StagedFile) -> Result<(), Stor
     let failed = |error| StoreError::from_io("publishing", key, error);
     let path = key.path_below(root);
     let folder = path.parent().unwrap_or(root);
-    make_folders(root, folder).map_err(failed)?;
     // The sweeper counts from now, however long the upload took.
     let now = FileTimes::new().set_modified(SystemTime::now());
     staged.as_file().set_times(now).map_err(failed)?;
     staged.as_file().sync_all().map_err(failed)?;
-    fs::hard_link(staged.path(), &path).map_err(|error| match error.kind() {
+    link(root, staged.path(), &path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => StoreError::Exists {
             key: key.to_string(),
         },
         _ => failed(error),
     })?;
     sync_folder(folder).map_err(failed)
+}
+
+/// Links a file to its name, in folders that are made for it. One that is empty yet may be removed
+/// by somebody who removes what was in it.
+fn link(root: &Path, from: &Path, to: &Path) -> io::Result<()> {
+    let folder = to.parent().unwrap_or(root);
+    for _ in 1..LINK_TRIES_MAX {
+        match make_folders(root, folder).and_then(|()| fs::hard_link(from, to)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            ended => return ended,
+        }
+    }
+    make_folders(root, folder)?;
+    fs::hard_link(from, to)
+}
+
+/// Removes a file and the folders that are empty then.
+fn remove(root: &Path, key: &ObjectKey) -> Result<(), StoreError> {
+    let path = key.path_below(root);
+    match fs::remove_file(&path) {
+        Err(error) if !is_absence(&error) => {
+            return Err(StoreError::from_io("removing", key, error));
+        }
+        _ => {}
+    }
+    let folders = path.ancestors().skip(1);
+    for folder in folders.take_while(|folder| *folder != root) {
+        match fs::remove_dir(folder) {
+            Err(error) if !is_absence(&error) => break,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Makes `folder` and those above it up to `root`, each durable in its parent.
@@ -368,5 +398,41 @@ mod tests {
         fs::rename(&away, root.path()).unwrap();
         assert_eq!(store.get(key("a/b"), limit).await.unwrap().unwrap(), "a/b");
         assert_eq!(store.get(key("a/c"), limit).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn folders_of_which_everything_was_removed_are_gone() {
+        let (root, store) = store_with(&["a/b/c/1", "a/b/c/2", "a/d"]).await;
+        let there = |folder: &str| root.path().join(folder).exists();
+        store.delete(key("a/b/c/1")).await.unwrap();
+        assert!(there("a/b/c"));
+        store.delete(key("a/b/c/2")).await.unwrap();
+        assert!(there("a") && !there("a/b"));
+        store.delete(key("a/d")).await.unwrap();
+        assert!(!there("a") && root.path().exists());
+        // As a crash leaves it, and before anybody removes an object there.
+        fs::create_dir_all(root.path().join("a/b/c")).unwrap();
+        store.delete(key("a/b/c/none")).await.unwrap();
+        assert!(!there("a"));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn objects_are_put_while_others_empty_their_folder() {
+        let (_root, store) = store_with(&[]).await;
+        let store = std::sync::Arc::new(store);
+        let writers = (0..4).map(|writer| {
+            let store = std::sync::Arc::clone(&store);
+            tokio::spawn(async move {
+                for number in 0..50 {
+                    let own = key(&format!("a/b/c/{writer}-{number}"));
+                    store.put(own.clone(), Bytes::from_static(b"x")).await?;
+                    store.delete(own).await?;
+                }
+                Ok::<_, StoreError>(())
+            })
+        });
+        for ended in futures_util::future::join_all(writers).await {
+            ended.unwrap().unwrap();
+        }
     }
 }

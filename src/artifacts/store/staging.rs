@@ -6,8 +6,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
+
+/// A folder without a name is locked and named in microseconds, unless its process was killed.
+const UNNAMED_AGE_MAX: Duration = Duration::from_hours(24);
 
 /// A file that is removed unless it is put.
 pub type StagedFile = tempfile::NamedTempFile;
@@ -68,10 +72,10 @@ impl Drop for Staging {
 fn remove_dead(parent: &Path) -> io::Result<()> {
     for entry in fs::read_dir(parent)? {
         let path = entry?.path();
-        let unborn = path
+        let is_unnamed = path
             .file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if unborn || !path.is_dir() {
+        if !path.is_dir() || (is_unnamed && !is_old(&path)) {
             continue;
         }
         let Ok(folder) = File::open(&path) else {
@@ -84,6 +88,13 @@ fn remove_dead(parent: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a folder is as it is for longer than any process takes to lock and name it.
+fn is_old(folder: &Path) -> bool {
+    let modified = fs::metadata(folder).and_then(|metadata| metadata.modified());
+    let age = modified.map(|modified| SystemTime::now().duration_since(modified));
+    age.is_ok_and(|age| age.is_ok_and(|age| age > UNNAMED_AGE_MAX))
 }
 
 #[cfg(test)]
@@ -102,5 +113,23 @@ mod tests {
         assert!(!dead.exists());
         assert!(file.path().exists());
         assert_ne!(second.folder(), living.folder());
+    }
+
+    #[test]
+    fn a_folder_that_was_never_named_is_removed_once_it_is_old() {
+        let parent = tempfile::tempdir().unwrap();
+        let unnamed = |name: &str, age: Duration| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            let then = SystemTime::now() - age;
+            let file = File::open(&folder).unwrap();
+            file.set_modified(then).unwrap();
+            folder
+        };
+        let old = unnamed(".new-old", UNNAMED_AGE_MAX * 2);
+        let young = unnamed(".new-young", Duration::ZERO);
+        let _staging = Staging::open(parent.path()).unwrap();
+        assert!(!old.exists());
+        assert!(young.exists(), "its process may be about to lock it");
     }
 }
