@@ -1,12 +1,18 @@
-//! Opening blobs: each is compared with its hash before its first use by this process.
+//! Opening blobs: each file is compared with its hash before its first use by this process.
 //!
 //! Disks and people damage files. A blob that is not what its record says is an error, never
 //! absence; what was compared once is compared again when inode, length or time have changed.
+//!
+//! Symbol indexes are not compared with their hash: whoever opens one compares the checksums of its
+//! sections and the hashes of the files that it says it was made from. That covers every byte that
+//! is read, and in the mapping that is read, for a fraction of the time of a SHA-256; a second look
+//! at all bytes would find nothing more.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
@@ -14,11 +20,20 @@ use unhex_build_id::BuildId;
 use super::content_hash::ContentHash;
 use super::layout::{self, UploadId};
 use super::located::LocateError;
-use super::single_flight::SingleFlight;
+use super::record::ArtifactRecord;
+use super::single_flight::{Landing, SingleFlight};
+use super::state::Stored;
 use super::store::{BlobForm, LocalFile, ObjectKey, ObjectStore, StoreError};
 
 /// Blobs whose hashes are remembered; each takes some 300 bytes.
 const VERIFIED_MAX: u64 = 100_000;
+
+/// How long a blob counts as damaged without being read again: each reading costs its length, and
+/// memory fails, too.
+const DAMAGE_KEPT: Duration = Duration::from_mins(10);
+
+/// Damaged blobs that are remembered; each takes some 500 bytes.
+const DAMAGED_MAX: u64 = 10_000;
 
 /// Which blob, and what it has to be.
 #[derive(Clone, Debug)]
@@ -30,11 +45,27 @@ pub(super) struct BlobRef<'a> {
     pub(super) size_bytes: u64,
 }
 
+impl<'a> BlobRef<'a> {
+    /// The blob of an uploaded file.
+    pub(super) fn of(id: &'a BuildId, artifact: &'a Stored<ArtifactRecord>) -> Self {
+        let body = &artifact.body;
+        Self {
+            id,
+            sha256: body.sha256,
+            upload: artifact.name.upload,
+            form: &body.blob,
+            size_bytes: body.size_bytes,
+        }
+    }
+}
+
 /// The blobs of a store.
 #[derive(Debug)]
 pub(super) struct Blobs {
     store: Arc<dyn ObjectStore>,
     verified: moka::sync::Cache<ObjectKey, Fingerprint>,
+    /// Those that are not what their records say, and what was found.
+    damaged: moka::sync::Cache<(ObjectKey, Fingerprint), LocateError>,
     hashing: SingleFlight<(ObjectKey, Fingerprint), Result<(), LocateError>>,
 }
 
@@ -64,12 +95,52 @@ impl Blobs {
         Self {
             store,
             verified: moka::sync::Cache::new(VERIFIED_MAX),
+            damaged: moka::sync::Cache::builder()
+                .time_to_live(DAMAGE_KEPT)
+                .max_capacity(DAMAGED_MAX)
+                .build(),
             hashing: SingleFlight::new(tasks),
         }
     }
 
     /// The blob as a complete file that has been compared with its hash.
-    pub(super) async fn open(&self, blob: BlobRef<'_>) -> Result<LocalFile, LocateError> {
+    pub(super) async fn open(&self, blob: &BlobRef<'_>) -> Result<LocalFile, LocateError> {
+        let (key, file) = self.find(blob).await?;
+        let fingerprint = fingerprint(&key, &file)?;
+        if self.verified.get(&key) == Some(fingerprint) {
+            return Ok(file);
+        }
+        let landing = self.compare(key, (&file, fingerprint), blob.sha256);
+        landing
+            .await
+            .unwrap_or_else(|| Err(cut_off(&"the task ended")))?;
+        Ok(file)
+    }
+
+    /// The blob as a file that is as long as it should be, and is not compared with its hash.
+    pub(super) async fn open_unread(&self, blob: &BlobRef<'_>) -> Result<LocalFile, LocateError> {
+        self.find(blob).await.map(|(_, file)| file)
+    }
+
+    /// Whether the blob is there and not known to be damaged. It is compared with its hash behind
+    /// the answer, so that a later question knows better.
+    pub(super) async fn is_there(&self, blob: &BlobRef<'_>) -> Result<bool, LocateError> {
+        let (key, file) = match self.find(blob).await {
+            Err(LocateError::Damaged { .. }) => return Ok(false),
+            found => found?,
+        };
+        let fingerprint = fingerprint(&key, &file)?;
+        if self.damaged.contains_key(&(key.clone(), fingerprint)) {
+            return Ok(false);
+        }
+        if self.verified.get(&key) != Some(fingerprint) {
+            drop(self.compare(key, (&file, fingerprint), blob.sha256));
+        }
+        Ok(true)
+    }
+
+    /// The file of a blob, if it is there and as long as its record says.
+    async fn find(&self, blob: &BlobRef<'_>) -> Result<(ObjectKey, LocalFile), LocateError> {
         let key = layout::blob(blob.id, blob.sha256, blob.upload).map_err(StoreError::from)?;
         let damaged = |detail: String| LocateError::Damaged {
             key: key.to_string(),
@@ -83,30 +154,47 @@ impl Blobs {
                 "it has {found} bytes, its record says {expected}"
             )));
         }
-        let unreadable = |error| LocateError::from(StoreError::from_io("reading", &key, error));
-        let fingerprint = Fingerprint::of(&file.file).map_err(unreadable)?;
-        if self.verified.get(&key) == Some(fingerprint) {
-            return Ok(file);
-        }
+        Ok((key, file))
+    }
+
+    /// Joins or begins the comparison of a file with its hash; one that failed is not done again.
+    fn compare(
+        &self,
+        key: ObjectKey,
+        (file, fingerprint): (&LocalFile, Fingerprint),
+        expected: ContentHash,
+    ) -> Landing<Result<(), LocateError>> {
         // A second open file, since reading moves the offset of a duplicated one.
         let (path, lease) = (file.path.clone(), file.lease.clone());
-        let landing = self.hashing.join((key.clone(), fingerprint), || {
-            let (key, expected) = (key.clone(), blob.sha256);
-            let verified = self.verified.clone();
+        self.hashing.join((key.clone(), fingerprint), || {
+            let (verified, damaged) = (self.verified.clone(), self.damaged.clone());
             async move {
-                let compare = move || compare(&path, &key, expected);
-                let compared = tokio::task::spawn_blocking(compare).await;
+                if let Some(known) = damaged.get(&(key.clone(), fingerprint)) {
+                    return Err(known);
+                }
+                let compared = {
+                    let key = key.clone();
+                    tokio::task::spawn_blocking(move || compare(&path, &key, expected)).await
+                };
                 drop(lease);
-                let (key, found) = compared.unwrap_or_else(|error| Err(cut_off(&error)))?;
-                verified.insert(key, found);
+                match compared.unwrap_or_else(|error| Err(cut_off(&error))) {
+                    Ok(found) => verified.insert(key, found),
+                    Err(error) => {
+                        if matches!(error, LocateError::Damaged { .. }) {
+                            damaged.insert((key, fingerprint), error.clone());
+                        }
+                        return Err(error);
+                    }
+                }
                 Ok(())
             }
-        });
-        landing
-            .await
-            .unwrap_or_else(|| Err(cut_off(&"the task ended")))?;
-        Ok(file)
+        })
     }
+}
+
+fn fingerprint(key: &ObjectKey, file: &LocalFile) -> Result<Fingerprint, LocateError> {
+    let unreadable = |error| StoreError::from_io("reading", key, error);
+    Ok(Fingerprint::of(&file.file).map_err(unreadable)?)
 }
 
 fn cut_off(error: &dyn std::fmt::Display) -> LocateError {
@@ -119,7 +207,7 @@ fn compare(
     path: &std::path::Path,
     key: &ObjectKey,
     expected: ContentHash,
-) -> Result<(ObjectKey, Fingerprint), LocateError> {
+) -> Result<Fingerprint, LocateError> {
     let hashed = || {
         let file = File::open(path)?;
         let fingerprint = Fingerprint::of(&file)?;
@@ -128,7 +216,7 @@ fn compare(
     let (found, fingerprint) =
         hashed().map_err(|error| StoreError::from_io("reading", key, error))?;
     if found == expected {
-        return Ok((key.clone(), fingerprint));
+        return Ok(fingerprint);
     }
     let detail = format!("its SHA-256 is {found}, its record says {expected}");
     tracing::error!(%key, %detail, "the blob {key} is damaged");

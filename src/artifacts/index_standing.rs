@@ -99,7 +99,11 @@ impl State {
     }
 
     /// The best index that was made from exactly these files.
-    fn made_by(&self, plan: &Plan, converter_version: u32) -> Option<&Stored<IndexRecord>> {
+    pub(super) fn made_by(
+        &self,
+        plan: &Plan,
+        converter_version: u32,
+    ) -> Option<&Stored<IndexRecord>> {
         let sources = plan.sources();
         let same = self.indexes.iter().filter(|index| {
             index.body.converter_version == converter_version && index.body.sources == sources
@@ -107,7 +111,9 @@ impl State {
         // The one that had the supplementary file, else it would be made again and again.
         same.max_by_key(|index| {
             let whole = index.body.needs_supplement.is_none();
-            (whole, index.body.supplement.is_some(), Reverse(index.name))
+            let found = index.body.supplement.is_some();
+            let failed = Reverse(index.body.units_failed);
+            (whole, found, failed, Reverse(index.name))
         })
     }
 
@@ -209,12 +215,17 @@ fn goodness(index: &Stored<IndexRecord>) -> impl Ord + use<> {
 }
 
 impl State {
+    /// Every set of files that an index may be made from.
+    pub(super) fn every_plan(&self) -> Vec<Plan> {
+        let plans = self.plans().into_iter();
+        plans
+            .flat_map(|(with, without)| with.into_iter().chain(without))
+            .collect()
+    }
+
     /// The plan that was carried out when an index was made, if it would be carried out again.
     pub fn plan_of(&self, index: &IndexRecord) -> Option<Plan> {
-        let mut plans = self
-            .plans()
-            .into_iter()
-            .flat_map(|(with, without)| with.into_iter().chain(without));
+        let mut plans = self.every_plan().into_iter();
         plans.find(|plan| plan.sources() == index.sources)
     }
 }

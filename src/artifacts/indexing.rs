@@ -14,11 +14,10 @@ use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
 
 use super::index_standing::{IndexStanding, Plan};
-use super::located::{Artifact, ArtifactKind, IndexFile, IndexLookup, LocateError, Origin};
+use super::layout::RecordName;
+use super::located::{Artifact, IndexLookup, LocateError};
 use super::publish::{Publish, PublishError};
-use super::record::{
-    ArtifactRecord, FailureRecord, IndexRecord, Provenance, RecordBody, TombstoneRecord,
-};
+use super::record::{FailureRecord, IndexRecord, RecordBody};
 use super::single_flight::{Landing, SingleFlight};
 use super::state::{State, Stored};
 use super::store::{BlobContent, StagedFile};
@@ -27,6 +26,9 @@ use crate::conversion::{ConversionSource, ConversionSources, Convert, Converted}
 
 /// After a converter could not be run, it is not tried again for the same build ID so long.
 const CONVERTER_REST: Duration = Duration::from_secs(5);
+
+/// An index that cannot be read is made anew once in this time for a build ID.
+const REMADE_AGE_MAX: Duration = Duration::from_hours(1);
 
 /// Conversions in one flight: sources may arrive and files may fail while one runs.
 const ROUNDS_MAX: usize = 8;
@@ -37,6 +39,8 @@ pub(super) struct Indexing {
     converter: Arc<dyn Convert>,
     flights: SingleFlight<BuildId, Result<(), LocateError>>,
     resting: moka::sync::Cache<BuildId, LocateError>,
+    /// Indexes that were deleted since they could not be read, the last one of each build ID.
+    pub(super) forgotten: moka::sync::Cache<BuildId, RecordName>,
 }
 
 impl Indexing {
@@ -46,6 +50,10 @@ impl Indexing {
             flights: SingleFlight::new(tasks),
             resting: moka::sync::Cache::builder()
                 .time_to_live(CONVERTER_REST)
+                .max_capacity(10_000)
+                .build(),
+            forgotten: moka::sync::Cache::builder()
+                .time_to_live(REMADE_AGE_MAX)
                 .max_capacity(10_000)
                 .build(),
         }
@@ -67,33 +75,43 @@ impl Inner {
                 Ok(IndexLookup::Unknown)
             }
             IndexStanding::Failed(failure) => Ok(IndexLookup::Failed(failure)),
-            IndexStanding::Ready(index) => match self.index_file(id, &state, &index).await {
-                Err(LocateError::Damaged { key, detail }) => {
-                    tracing::error!(%key, %detail, "making a damaged symbol index of {id} anew");
-                    self.forget_index(id, &index).await?;
+            IndexStanding::Ready(index) => {
+                let Some(file) = self.index_file_or_forget(id, (&state, &index)).await? else {
                     drop(self.begin_conversion(id));
-                    Ok(IndexLookup::Converting)
-                }
-                opened => {
-                    if self.can_be_completed(&state, &index).await?.is_some() {
-                        drop(self.begin_conversion(id));
-                    }
-                    opened.map(IndexLookup::Ready)
-                }
-            },
+                    return Ok(IndexLookup::Converting);
+                };
+                self.complete_behind(id, (&state, &index)).await;
+                Ok(IndexLookup::Ready(file))
+            }
             IndexStanding::Wanted { meanwhile, .. } => {
                 let rest = self.indexing.resting.get(id);
                 if rest.is_none() {
                     drop(self.begin_conversion(id));
                 }
+                let meanwhile = match &meanwhile {
+                    Some(index) => self.index_file_or_forget(id, (&state, index)).await?,
+                    None => None,
+                };
                 match (meanwhile, rest) {
-                    (Some(index), _) => self
-                        .index_file(id, &state, &index)
-                        .await
-                        .map(IndexLookup::Ready),
+                    (Some(file), _) => Ok(IndexLookup::Ready(file)),
                     (None, Some(error)) => Err(error),
                     (None, None) => Ok(IndexLookup::Converting),
                 }
+            }
+        }
+    }
+
+    /// Begins to complete an index, if that is possible; it serves meanwhile, whatever is known.
+    async fn complete_behind(
+        self: &Arc<Self>,
+        id: &BuildId,
+        (state, index): (&State, &Stored<IndexRecord>),
+    ) {
+        match self.can_be_completed(state, index).await {
+            Ok(Some(_plan)) => drop(self.begin_conversion(id)),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(build_id = %id, %error, "not known now whether an index can be completed");
             }
         }
     }
@@ -127,48 +145,21 @@ impl Inner {
                 },
                 _ => return Ok(()),
             };
-            self.convert(id, &plan).await?;
+            self.convert(id, (&state, &plan)).await?;
         }
         Ok(())
     }
 
-    /// How to make an index anew that lacks a supplementary file which has come since.
-    async fn can_be_completed(
+    async fn convert(
         &self,
-        state: &State,
-        index: &Stored<IndexRecord>,
-    ) -> Result<Option<Plan>, LocateError> {
-        let body = &index.body;
-        let tried = state.failures.iter().any(|failure| {
-            failure.body.supplement.is_some()
-                && failure.body.converter_version == body.converter_version
-                && failure.body.sources == body.sources
-        });
-        if body.needs_supplement.is_none() || body.supplement.is_some() || tried {
-            return Ok(None);
-        }
-        let Some(plan) = state.plan_of(body) else {
-            return Ok(None);
-        };
-        let has_come = self.supplement(&plan).await?.is_some();
-        Ok(has_come.then_some(plan))
-    }
-
-    /// The supplementary file of a plan, if it asks for one that is there.
-    async fn supplement(&self, plan: &Plan) -> Result<Option<Artifact>, LocateError> {
-        let Some(id) = plan.supplement() else {
-            return Ok(None);
-        };
-        let state = self.catalog.state(id).await?;
-        self.source_file(id, state.best(ArtifactKind::Debuginfo))
-            .await
-    }
-
-    async fn convert(&self, id: &BuildId, plan: &Plan) -> Result<(), LocateError> {
+        id: &BuildId,
+        (state, plan): (&State, &Plan),
+    ) -> Result<(), LocateError> {
+        let tried = state.supplements_tried(plan, self.indexing.version());
         // They are open until the conversion has ended, so that they stay at their paths.
         let debuginfo = self.source_file(id, plan.debuginfo.as_ref()).await?;
         let executable = self.source_file(id, plan.executable.as_ref()).await?;
-        let supplement = self.supplement(plan).await?;
+        let supplement = self.supplement(plan, &tried).await?;
         let dwp = self.source_file(id, plan.dwp.as_ref()).await?;
         let sources = ConversionSources {
             debuginfo: debuginfo.as_ref().map(conversion_source),
@@ -202,18 +193,6 @@ impl Inner {
             }
         }
         .map_err(LocateError::from)
-    }
-
-    async fn source_file(
-        &self,
-        id: &BuildId,
-        artifact: Option<&Stored<ArtifactRecord>>,
-    ) -> Result<Option<Artifact>, LocateError> {
-        let Some(artifact) = artifact else {
-            return Ok(None);
-        };
-        let state = self.catalog.state(id).await?;
-        self.open_any_copy(id, &state, artifact).await.map(Some)
     }
 
     /// Hashes what the converter wrote.
@@ -262,57 +241,6 @@ impl Inner {
             .blob(record.sha256, (staged, BlobContent::SymbolIndex))
             .await?;
         publish.record(RecordBody::Index(record)).await
-    }
-
-    /// Deletes the record of a damaged index: it is derived, and can be made again.
-    async fn forget_index(
-        &self,
-        id: &BuildId,
-        index: &Stored<IndexRecord>,
-    ) -> Result<(), LocateError> {
-        let body = RecordBody::Tombstone(TombstoneRecord {
-            deleted: [index.name].into(),
-            provenance: Provenance {
-                at_unix_seconds: self.clock.unix_seconds(),
-                who: Some("the server: the index is damaged".to_owned()),
-                ..Provenance::default()
-            },
-        });
-        Ok(Publish::begin(self, id).record(body).await?)
-    }
-
-    async fn index_file(
-        &self,
-        id: &BuildId,
-        state: &State,
-        index: &Stored<IndexRecord>,
-    ) -> Result<IndexFile, LocateError> {
-        let body = &index.body;
-        let file = self
-            .blobs
-            .open(super::blobs::BlobRef {
-                id,
-                sha256: body.sha256,
-                upload: index.name.upload,
-                form: &body.blob,
-                size_bytes: body.size_bytes,
-            })
-            .await?;
-        let is_source =
-            |artifact: &&Stored<ArtifactRecord>| body.sources.contains(&artifact.body.sha256);
-        let best = state.artifacts.iter().find(is_source);
-        let executable = state.best(ArtifactKind::Executable);
-        Ok(IndexFile {
-            path: file.path,
-            lease: file.lease,
-            size_bytes: file.size_bytes,
-            sha256: body.sha256.0,
-            quality: body.quality,
-            origin: best.map_or(Origin::Upload, |artifact| artifact.body.origin),
-            segments: executable
-                .and_then(|artifact| artifact.body.elf.as_ref())
-                .map(|elf| Arc::new(elf.segments.clone())),
-        })
     }
 }
 

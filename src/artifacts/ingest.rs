@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use unhex_build_id::{BuildId, FileHash, IdKind, Identity};
 
+use super::aliases::AliasPut;
 use super::index_standing::IndexStanding;
 use super::ingested::{IndexProgress, IngestError, Ingested, Target, Upload};
 use super::inspect::{Inspected, inspect};
@@ -161,32 +162,32 @@ impl Inner {
         } = arrival;
         let publish = Publish::begin(self, &id);
         publish.check(&RecordBody::Artifact(Box::new(record.clone())))?;
-        publish.aliases(&inspected.identities).await?;
         if publish_anew {
             let blob = publish
                 .blob(sha256, (received.staged, BlobContent::Artifact))
                 .await?;
+            let aliases = self.put_aliases(&id, &inspected.identities).await?;
             publish
                 .record(RecordBody::Artifact(Box::new(ArtifactRecord {
                     blob,
                     ..record.clone()
                 })))
                 .await?;
+            if aliases == AliasPut::WasThere {
+                self.put_aliases(&id, &inspected.identities).await?;
+            }
             tracing::info!(build_id = %id, %sha256, size_bytes = record.size_bytes, "stored a file of {id}");
+        } else {
+            self.put_aliases(&id, &inspected.identities).await?;
         }
         let known = self.catalog.state_now(&id).await;
         // The file is durable by now: what the state says of it may come later.
         let is_known = known.is_ok();
         let after = known.unwrap_or_else(|_error| Arc::clone(&state));
-        let mut ingested = self.outcome(
-            &id,
-            &record,
-            Change {
-                before: &state,
-                after: &after,
-            },
-        );
+        let (before, after) = (&*state, &*after);
+        let mut ingested = self.outcome(&id, &record, Change { before, after });
         if !is_known {
+            ingested.changed = publish_anew && before.would_lead(&record);
             ingested.add_detail("it is stored; how it ranks is not known now");
         }
         if let Some(wanted) = upload.target.kind()

@@ -15,6 +15,9 @@ use super::store::{ObjectKey, ParseObjectKeyError};
 /// The folder of all build IDs.
 pub(super) const BUILDS: &str = "builds/";
 
+/// The folder of all aliases.
+pub(super) const ALIASES: &str = "alias/";
+
 /// What makes the names of one upload, deletion or conversion unique: the time in milliseconds
 /// (6 bytes) and 10 random bytes, written as 32 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -277,12 +280,18 @@ pub(super) fn blob(
 /// The folder of the build IDs that an identity leads to.
 pub(super) fn aliases(identity: &Identity) -> String {
     let hash = ContentHash::of(identity.to_string().as_bytes());
-    format!("alias/{}/{hash}/", identity.kind())
+    format!("{ALIASES}{}/{hash}/", identity.kind())
 }
 
 /// The key of the alias record by which an identity leads to a build ID.
 pub(super) fn alias(identity: &Identity, id: &BuildId) -> Result<ObjectKey, ParseObjectKeyError> {
     format!("{}{id}", aliases(identity)).parse()
+}
+
+/// The build ID that an alias leads to; `None` of a key that is none.
+pub(super) fn alias_target(key: &ObjectKey) -> Option<BuildId> {
+    let (_, id) = key.as_str().rsplit_once('/')?;
+    id.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,26 +1,20 @@
-//! Look-ups: files, sections, sources, identities and lists, from the folded state.
+//! Look-ups of files, sections and sources, from the folded state.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use unhex_build_id::{BuildId, Identity};
+use unhex_build_id::BuildId;
 use unhex_symbols::elf;
 
+use super::Inner;
 use super::blobs::BlobRef;
-use super::layout;
 use super::located::{Artifact, ArtifactKind, LocateError, Section, Source};
 use super::mapped::Mapped;
-use super::publish::Publish;
-use super::record::{ArtifactRecord, Provenance, RecordBody, TombstoneRecord};
+use super::record::ArtifactRecord;
 use super::source_path::canonical_source_path;
 use super::sources::Bundle;
 use super::state::{State, Stored};
-use super::store::{ListQuery, StoreError};
-use super::{DeleteError, Deletion, Inner};
-
-/// Build IDs that one identity leads to and that are looked at.
-const ALIASES_MAX: usize = 64;
+use super::store::StoreError;
 
 impl Inner {
     pub(super) async fn locate(
@@ -63,14 +57,7 @@ impl Inner {
         artifact: &Stored<ArtifactRecord>,
     ) -> Result<Artifact, LocateError> {
         let body = &artifact.body;
-        let blob = BlobRef {
-            id,
-            sha256: body.sha256,
-            upload: artifact.name.upload,
-            form: &body.blob,
-            size_bytes: body.size_bytes,
-        };
-        let opened = self.blobs.open(blob).await?;
+        let opened = self.blobs.open(&BlobRef::of(id, artifact)).await?;
         Ok(Artifact {
             file: opened.file,
             path: opened.path,
@@ -180,126 +167,6 @@ impl Inner {
         let opened = opened.map_err(|error| damaged(bundle, &error))?;
         self.bundles.insert(sha256, opened.clone());
         Ok(opened)
-    }
-
-    pub(super) async fn resolve(
-        &self,
-        identity: &Identity,
-    ) -> Result<Option<BuildId>, LocateError> {
-        if let Identity::Gnu(id) = identity {
-            return Ok(Some(id.clone()));
-        }
-        let prefix = layout::aliases(identity);
-        let query = ListQuery {
-            prefix: prefix.clone(),
-            after: None,
-            entries_max: ALIASES_MAX,
-        };
-        // An alias may be older than a deletion, or than a crash before its record. Of several build
-        // IDs the one that had the identity first counts, so that no later upload takes it over.
-        let mut first: Option<(u64, BuildId)> = None;
-        let mut unreadable = None;
-        let entries = self.store.list(query).await?;
-        if entries.len() >= ALIASES_MAX {
-            // Whoever has it first may be behind them.
-            unreadable = Some(LocateError::Store {
-                detail: format!("{ALIASES_MAX} build IDs or more have been of {identity}"),
-            });
-        }
-        for entry in entries {
-            let id = entry.key.as_str().strip_prefix(&prefix);
-            let Some(id) = id.and_then(|id| id.parse::<BuildId>().ok()) else {
-                continue;
-            };
-            let state = self.catalog.state(&id).await?;
-            if let Err(error) = state.check_readable() {
-                unreadable = unreadable.or(Some(error));
-            }
-            let uploads = state
-                .artifacts
-                .iter()
-                .filter(|artifact| artifact.body.identities.contains(identity));
-            let since = uploads
-                .map(|artifact| artifact.body.provenance.at_unix_seconds)
-                .min();
-            if let Some(since) = since {
-                let found = (since, id);
-                first = Some(first.map_or(found.clone(), |first| first.min(found)));
-            }
-        }
-        match (first, unreadable) {
-            (Some((_, id)), _) => Ok(Some(id)),
-            (None, Some(error)) => Err(error),
-            (None, None) => Ok(None),
-        }
-    }
-
-    pub(super) async fn list(
-        &self,
-        after: Option<&BuildId>,
-        limit: usize,
-    ) -> Result<Vec<(BuildId, Arc<State>)>, LocateError> {
-        let after = after.map(ToString::to_string);
-        let mut found = Vec::new();
-        for shard in self.shards(after.as_deref()).await? {
-            let mut behind = after.as_ref().map(|id| format!("{shard}{id}/"));
-            while found.len() < limit {
-                let query = ListQuery {
-                    prefix: shard.clone(),
-                    after: behind.take(),
-                    entries_max: limit.saturating_sub(found.len()),
-                };
-                let names = self.store.list_folders(query).await?;
-                let Some(last) = names.last() else {
-                    break;
-                };
-                behind = Some(format!("{shard}{last}/"));
-                for id in names.iter().filter_map(|name| name.parse::<BuildId>().ok()) {
-                    let state = self.catalog.state(&id).await?;
-                    // What cannot be read may be a file.
-                    if !state.is_empty() || state.check_readable().is_err() {
-                        found.push((id, state));
-                    }
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// The folders `builds/<first 2>/` that can have build IDs behind `after`.
-    pub(super) async fn shards(&self, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        let first = after.map(layout::shard).unwrap_or_default();
-        let query = ListQuery {
-            prefix: layout::BUILDS.to_owned(),
-            after: None,
-            // Two hex digits have 256 values.
-            entries_max: 256,
-        };
-        let names = self.store.list_folders(query).await?;
-        let shards = names
-            .into_iter()
-            .map(|name| format!("{}{name}/", layout::BUILDS));
-        Ok(shards.filter(|shard| *shard >= first).collect())
-    }
-
-    pub(super) async fn delete(
-        &self,
-        id: &BuildId,
-        mut provenance: Provenance,
-    ) -> Result<Deletion, DeleteError> {
-        let state = self.catalog.state_now(id).await?;
-        let deleted = state.living();
-        if deleted.is_empty() {
-            return Ok(Deletion::NothingThere);
-        }
-        provenance.at_unix_seconds = self.clock.unix_seconds();
-        let body = RecordBody::Tombstone(TombstoneRecord {
-            deleted,
-            provenance,
-        });
-        Publish::begin(self, id).record(body).await?;
-        tracing::info!(build_id = %id, "deleted all that was known of {id}");
-        Ok(Deletion::Deleted)
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use unhex_symbols::quality::Quality;
 use unhex_symbols::segments::LoadSegments;
 
+use super::layout::RecordName;
 use super::store::{Lease, StoreError};
 use crate::conversion::IndexFailure;
 
@@ -122,9 +123,12 @@ pub enum IndexLookup {
     Unknown,
 }
 
-/// A symbol index that lies on this disk.
+/// A symbol index that lies on this disk, as long as its record says and not read yet: whoever opens
+/// it verifies it, and reports damage to [`Artifacts::forget_index`](super::Artifacts::forget_index).
 #[derive(Clone, Debug)]
 pub struct IndexFile {
+    /// The name of its record.
+    pub name: RecordName,
     /// Its path, to be mapped. The file stays there as long as `lease` is kept.
     pub path: PathBuf,
     /// Keeps the file at its path.
@@ -133,6 +137,8 @@ pub struct IndexFile {
     pub size_bytes: u64,
     /// SHA-256 of its bytes: the key of the cache of open indexes.
     pub sha256: [u8; 32],
+    /// SHA-256 of the files that it was made from, which it has to name.
+    pub sources: Vec<[u8; 32]>,
     /// What its symbols are good for.
     pub quality: Quality,
     /// How the best of its sources came here.

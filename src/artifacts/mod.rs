@@ -6,17 +6,23 @@
 //! (convert). A look-up goes through `catalog` (the state, at most seconds old) and `blobs` (open,
 //! compare with the hash). Nothing here knows HTTP.
 
+mod aliases;
 mod blobs;
 mod catalog;
 mod clock;
+mod completion;
 mod content_hash;
+mod delete;
 mod homes;
+mod identities;
+mod index_files;
 mod index_standing;
 mod indexing;
 mod ingest;
 mod ingested;
 mod inspect;
 mod layout;
+mod listing;
 mod locate;
 mod located;
 mod mapped;
@@ -30,14 +36,17 @@ mod source_path;
 mod sources;
 pub mod state;
 pub mod store;
+mod superseded;
 mod sweep;
 
 pub use crate::conversion::{IndexFailure, IndexFailureKind};
 pub use clock::Clock;
 pub use content_hash::{ContentHash, ParseContentHashError};
+pub use delete::{DeleteError, Deletion};
 pub use index_standing::{IndexStanding, Plan};
 pub use ingested::{IndexProgress, IngestError, Ingested, Target, Upload};
 pub use layout::{ParseRecordNameError, ParseUploadIdError, RecordKind, RecordName, UploadId};
+pub use listing::Listed;
 pub use located::{
     Artifact, ArtifactKind, IndexFile, IndexLookup, LocateError, Origin, ParseArtifactKindError,
     Section, Source,
@@ -219,6 +228,16 @@ impl Artifacts {
         self.inner.index(id).await
     }
 
+    /// Deletes an index that cannot be read, so that the next look-up makes it anew. Answers `false`,
+    /// and leaves it, when one of this build ID was made anew within the last hour: that does not
+    /// help then.
+    ///
+    /// # Errors
+    /// If the store cannot be read or written now.
+    pub async fn forget_index(&self, id: &BuildId, index: &IndexFile) -> Result<bool, LocateError> {
+        self.inner.forget_index(id, index.name).await
+    }
+
     /// Everything that is known of a build ID; empty when that is nothing.
     ///
     /// # Errors
@@ -237,7 +256,8 @@ impl Artifacts {
     }
 
     /// Build IDs of which something is stored, behind `after` in order of their hex digits. Fewer
-    /// than `limit` mean that there are no more.
+    /// than `limit` mean that there are no more. One that cannot be read now is in the list with the
+    /// reason: something may be stored of it.
     ///
     /// # Errors
     /// If the store cannot be listed now.
@@ -245,7 +265,7 @@ impl Artifacts {
         &self,
         after: Option<&BuildId>,
         limit: usize,
-    ) -> Result<Vec<(BuildId, Arc<State>)>, LocateError> {
+    ) -> Result<Vec<Listed>, LocateError> {
         self.inner.list(after, limit).await
     }
 
@@ -326,25 +346,4 @@ impl Artifacts {
             .tasks
             .spawn(async move { inner.sweep_hourly().await });
     }
-}
-
-/// Why nothing was deleted.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeleteError {
-    /// It is not known now what there is.
-    #[error(transparent)]
-    Locate(#[from] LocateError),
-    /// The deletion could not be recorded.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-}
-
-/// What a deletion found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deletion {
-    /// It was there and is deleted.
-    Deleted,
-    /// There was nothing.
-    NothingThere,
 }

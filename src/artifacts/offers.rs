@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use unhex_build_id::BuildId;
 
+use super::blobs::BlobRef;
 use super::ingested::{IngestError, Ingested};
 use super::located::ArtifactKind;
 use super::{ContentHash, Inner};
@@ -22,24 +23,27 @@ pub struct Offer {
 }
 
 impl Inner {
-    /// What an offered file came to, if it is there already, undamaged as far as is known.
+    /// What an offered file came to, if it is there already. Its record has its hash and length; the
+    /// bytes are compared behind the answer, and one that was found damaged is wanted again.
     pub(super) async fn known(
         self: &Arc<Self>,
         offer: &Offer,
     ) -> Result<Option<Ingested>, IngestError> {
         let state = self.catalog.state_now(&offer.build_id).await?;
-        let mut copies = state.artifacts.iter().filter(|artifact| {
+        let copies = state.artifacts.iter().filter(|artifact| {
             artifact.body.sha256 == offer.sha256 && artifact.body.kinds.contains(&offer.kind)
         });
-        let Some(copy) = copies.next() else {
-            return Ok(None);
-        };
-        let opened = self.open_any_copy(&offer.build_id, &state, copy).await;
-        if opened.is_err() {
-            return Ok(None);
+        for copy in copies {
+            if self
+                .blobs
+                .is_there(&BlobRef::of(&offer.build_id, copy))
+                .await?
+            {
+                let mut ingested = self.unchanged(&offer.build_id, &copy.body, &state);
+                self.look_at_index(&mut ingested).await?;
+                return Ok(Some(ingested));
+            }
         }
-        let mut ingested = self.unchanged(&offer.build_id, &copy.body, &state);
-        self.look_at_index(&mut ingested).await?;
-        Ok(Some(ingested))
+        Ok(None)
     }
 }

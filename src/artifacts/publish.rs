@@ -1,13 +1,13 @@
 //! Making something known: blob first, then aliases, then the record that names them.
 //!
 //! A crash between the steps leaves a blob or an alias that nobody follows, and the sweeper removes
-//! blobs. It spares those younger than a day; a publish that takes longer than an hour gives up, so
+//! both. It spares those younger than a day; a publish that takes longer than an hour gives up, so
 //! that no record ever names a blob that was swept away.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use unhex_build_id::{BuildId, Identity};
+use unhex_build_id::BuildId;
 
 use super::Inner;
 use super::layout::{self, UploadId};
@@ -64,22 +64,6 @@ impl<'a> Publish<'a> {
         Ok(self.inner.store.put_file(key, staged, content).await?)
     }
 
-    /// Puts aliases; those that are there already are right.
-    pub(super) async fn aliases(&self, identities: &[Identity]) -> Result<(), PublishError> {
-        for identity in identities {
-            let key = layout::alias(identity, self.id).map_err(StoreError::from)?;
-            let json = serde_json::to_vec(&Alias {
-                identity,
-                build_id: self.id,
-            })?;
-            match self.inner.store.put(key, json.into()).await {
-                Ok(()) | Err(StoreError::Exists { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
     /// Whether the record may be put: asked before its blob is.
     pub(super) fn check(&self, body: &RecordBody) -> Result<(), PublishError> {
         let record = Record::new(self.id.clone(), self.upload, body.clone());
@@ -111,12 +95,4 @@ fn encode(record: &Record) -> Result<Bytes, PublishError> {
         return Err(PublishError::RecordTooLarge { bytes });
     }
     Ok(json.into())
-}
-
-/// The content of an alias record; its key says the same.
-#[derive(serde::Serialize)]
-struct Alias<'a> {
-    #[serde(flatten)]
-    identity: &'a Identity,
-    build_id: &'a BuildId,
 }

@@ -236,9 +236,24 @@ impl State {
             .filter(move |artifact| artifact.body.kinds.contains(&kind))
     }
 
+    /// All files, those that lost a race too, the best first.
+    pub fn stored_files(&self) -> impl Iterator<Item = &Stored<ArtifactRecord>> {
+        let lost = self.conflicts.iter().map(|conflict| &conflict.artifact);
+        self.artifacts.iter().chain(lost)
+    }
+
     /// The best file of a kind.
     pub fn best(&self, kind: ArtifactKind) -> Option<&Stored<ArtifactRecord>> {
         self.of_kind(kind).next()
+    }
+
+    /// Whether a file that is not there yet would be the best of one of its kinds.
+    pub(super) fn would_lead(&self, artifact: &ArtifactRecord) -> bool {
+        let mut kinds = artifact.kinds.iter();
+        kinds.any(|&kind| {
+            let best = self.best(kind);
+            best.is_none_or(|best| merit(artifact) < merit(&best.body))
+        })
     }
 
     /// The kinds that there is a file of.
@@ -251,9 +266,7 @@ impl State {
 
     /// The uploads of one file, wherever it ranks: copies of the same bytes.
     pub fn copies(&self, sha256: ContentHash) -> impl Iterator<Item = &Stored<ArtifactRecord>> {
-        self.artifacts
-            .iter()
-            .chain(self.conflicts.iter().map(|conflict| &conflict.artifact))
+        self.stored_files()
             .filter(move |artifact| artifact.body.sha256 == sha256)
     }
 
@@ -276,16 +289,9 @@ impl State {
 impl Stored<ArtifactRecord> {
     /// Smaller is better: quality first, origin second, then completeness, age and name.
     fn rank(&self) -> impl Ord + use<> {
-        let body = &self.body;
-        (
-            Reverse(body.quality),
-            body.origin == Origin::Upstream,
-            Reverse(body.kinds.len()),
-            Reverse(body.source_files),
-            body.provenance.at_unix_seconds,
-            self.name.sha256,
-            self.name.upload,
-        )
+        let age = self.body.provenance.at_unix_seconds;
+        let name = (self.name.sha256, self.name.upload);
+        (merit(&self.body), age, name)
     }
 
     /// Why this file is not used although it is there, given the one that is used instead.
@@ -306,6 +312,16 @@ impl Stored<ArtifactRecord> {
             "it is as good as the one that was there before".to_owned()
         }
     }
+}
+
+/// What decides before age does; smaller is better.
+fn merit(artifact: &ArtifactRecord) -> impl Ord + use<> {
+    (
+        Reverse(artifact.quality),
+        artifact.origin == Origin::Upstream,
+        Reverse(artifact.kinds.len()),
+        Reverse(artifact.source_files),
+    )
 }
 
 /// How two files are other code. Split DWARF has no code to compare.

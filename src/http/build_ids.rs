@@ -199,10 +199,10 @@ pub(super) async fn get_build_ids(
         next: found
             .last()
             .filter(|_| is_full)
-            .map(|(id, _)| id.to_string()),
+            .map(|listed| listed.id.to_string()),
         build_ids: found
             .iter()
-            .map(|(id, state)| wire::build_id_entry(id.to_string(), state, version))
+            .map(|listed| wire::build_id_entry(listed, version))
             .collect(),
     })))
 }

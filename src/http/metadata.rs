@@ -16,7 +16,7 @@ use super::download::check_size;
 use super::error::ApiError;
 use super::glob;
 use crate::app::App;
-use crate::artifacts::{ArtifactKind, state};
+use crate::artifacts::{ArtifactKind, Listed, state};
 
 /// Builds that are read at once.
 const PAGE: usize = 500;
@@ -119,16 +119,20 @@ async fn search(app: &App, query: &Query) -> Result<Metadata, ApiError> {
             return Ok(found);
         };
         let page = page?;
-        for (id, state) in &page {
-            complete &= state.check_readable().is_ok();
-            found.results.extend(results(id, state, query));
+        for Listed { id, state } in &page {
+            complete &= state
+                .as_ref()
+                .is_ok_and(|state| state.check_readable().is_ok());
+            let state = state.iter();
+            let results = state.flat_map(|state| results(id, state, query));
+            found.results.extend(results);
         }
         if found.results.len() > limits.metadata_results_max {
             found.results.truncate(limits.metadata_results_max);
             return Ok(found);
         }
         match page.last() {
-            Some((last, _)) if page.len() >= PAGE => after = Some(last.clone()),
+            Some(last) if page.len() >= PAGE => after = Some(last.id.clone()),
             _ => break,
         }
     }

@@ -9,7 +9,9 @@ use unhex_symbols::quality::Quality;
 
 use crate::artifacts::record::ArtifactRecord;
 use crate::artifacts::state::{State, Stored};
-use crate::artifacts::{ArtifactKind, IndexProgress, IndexStanding, Ingested, Origin};
+use crate::artifacts::{
+    ArtifactKind, IndexProgress, IndexStanding, Ingested, Listed, LocateError, Origin,
+};
 
 pub(super) fn kind(kind: ArtifactKind) -> wire::ArtifactKind {
     match kind {
@@ -116,17 +118,29 @@ pub(super) fn build_id_state(
 }
 
 /// One build ID in a list.
-pub(super) fn build_id_entry(
-    build_id: String,
-    state: &State,
-    converter_version: u32,
-) -> wire::BuildIdEntry {
+pub(super) fn build_id_entry(listed: &Listed, converter_version: u32) -> wire::BuildIdEntry {
+    let unknown = State::default();
+    let (state, problem) = match &listed.state {
+        Ok(state) => (&**state, state.check_readable().err()),
+        Err(error) => (&unknown, Some(error.clone())),
+    };
+    let detail = problem.map(|error| {
+        tracing::warn!(build_id = %listed.id, %error, "{} is listed and not known now", listed.id);
+        match error {
+            LocateError::Damaged { .. } => {
+                "what is stored of it cannot be read in part; upload it again"
+            }
+            _ => "it is not known now what is stored of it; ask again later",
+        }
+        .to_owned()
+    });
     wire::BuildIdEntry {
-        build_id,
+        build_id: listed.id.to_string(),
         kinds: kinds(state.kinds()),
         quality: quality(state.quality(converter_version)),
         index: index_state(&state.index(converter_version)),
         conflict: !state.conflicts.is_empty(),
+        detail,
     }
 }
 

@@ -25,6 +25,8 @@ use crate::artifacts::{
 
 /// Binaries of one request whose index is asked for at the same time.
 const LOOKUPS_AT_ONCE: usize = 32;
+/// How often an index is opened that is replaced meanwhile, since it is superseded or damaged.
+const OPENINGS_MAX: usize = 3;
 /// The first pause before a conversion is asked for again, and the longest; each is twice the last.
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_LAST: Duration = Duration::from_millis(200);
@@ -232,16 +234,37 @@ impl Finder<'_> {
 
     /// The open index of a build ID; `None` while it is being converted.
     async fn find_open(self, id: &BuildId) -> Result<Option<OpenBinary>, Without> {
-        let file = match self.artifacts.index(id).await {
-            Ok(IndexLookup::Ready(file)) => file,
-            Ok(IndexLookup::Failed(failure)) => return Err(failed(&failure)),
-            Ok(IndexLookup::Unknown) => return Err(unknown(id)),
-            Ok(IndexLookup::Converting) => return Ok(None),
-            Err(error) => return Err(not_known_now(id, &error)),
-        };
-        match self.indexes.open(&file).await {
-            Ok(open) => Ok(Some(open_binary(open, &file))),
-            Err(error) => Err(not_opened(id, &error)),
+        for _ in 0..OPENINGS_MAX {
+            let file = match self.artifacts.index(id).await {
+                Ok(IndexLookup::Ready(file)) => file,
+                Ok(IndexLookup::Failed(failure)) => return Err(failed(&failure)),
+                Ok(IndexLookup::Unknown) => return Err(unknown(id)),
+                Ok(IndexLookup::Converting) => return Ok(None),
+                Err(error) => return Err(not_known_now(id, &error)),
+            };
+            match self.indexes.open(&file).await {
+                Ok(open) => return Ok(Some(open_binary(open, &file))),
+                Err(error) if error.is_gone() => {}
+                Err(error) if error.is_damage() => self.forget(id, &file, &error).await?,
+                Err(error) => return Err(not_opened(id, &error)),
+            }
+        }
+        // It was replaced each time; whoever waits asks again.
+        Ok(None)
+    }
+
+    /// Lets a damaged index be made anew; if that is of no use, says that it cannot be opened.
+    async fn forget(
+        self,
+        id: &BuildId,
+        file: &IndexFile,
+        damage: &OpenError,
+    ) -> Result<(), Without> {
+        warn!(build_id = %id, error = ?damage, "the index of {id} is damaged: {damage}");
+        match self.artifacts.forget_index(id, file).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(not_opened(id, damage)),
+            Err(error) => Err(not_known_now(id, &error)),
         }
     }
 }

@@ -52,9 +52,24 @@ pub(super) enum OpenError {
     /// The file is not what was written.
     #[error("the symbol index is damaged")]
     Damaged(#[from] IndexError),
+    /// The index is whole, and is that of other files.
+    #[error("the symbol index is one of other files")]
+    OfOtherFiles,
     /// The work was cancelled by a stop of the server.
     #[error("the symbol index was not opened, since the server stops")]
     Cancelled(#[from] tokio::task::JoinError),
+}
+
+impl OpenError {
+    /// Whether another file is needed in its place; otherwise it may be readable later.
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged(_) | Self::OfOtherFiles)
+    }
+
+    /// Whether there is no file any more: the index was replaced by another one meanwhile.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::File(error) if error.kind() == std::io::ErrorKind::NotFound)
+    }
 }
 
 /// The open indexes of this server.
@@ -79,7 +94,7 @@ impl OpenIndexes {
     }
 
     /// The index, opened at most once at a time however many ask. The first one reads it whole to
-    /// compare its checksums.
+    /// compare its checksums; nobody else compares it with anything.
     ///
     /// # Errors
     /// If it cannot be read, or is damaged. That is not remembered.
@@ -89,9 +104,19 @@ impl OpenIndexes {
             return Ok(open);
         }
         self.meter.miss();
-        let path = file.path.clone();
+        let (path, lease) = (file.path.clone(), file.lease.clone());
+        let sources = file.sources.clone();
         let opening = async move {
-            let open = tokio::task::spawn_blocking(move || open_and_verify(&path)).await??;
+            let opened = tokio::task::spawn_blocking(move || {
+                let opened = open_and_verify(&path);
+                drop(lease);
+                opened
+            });
+            let open = opened.await??;
+            // A whole index in another one's place has sound checksums.
+            if !sources.iter().all(|file| open.facts.sources.contains(file)) {
+                return Err(OpenError::OfOtherFiles);
+            }
             Ok(Arc::new(open))
         };
         let opened = self.cache.try_get_with(file.sha256, opening).await;

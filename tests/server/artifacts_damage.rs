@@ -7,8 +7,8 @@ use std::time::Duration;
 use unhex::artifacts::record::Provenance;
 use unhex::artifacts::store::GetLimit;
 use unhex::artifacts::{
-    ArtifactKind, ContentEncoding, Deletion, IndexFailure, IndexFailureKind, IndexLookup,
-    IndexProgress, IngestError, LocateError,
+    ArtifactKind, ContentEncoding, ContentHash, Deletion, IndexFailure, IndexFailureKind,
+    IndexLookup, IndexProgress, IngestError, LocateError, Offer,
 };
 use unhex_build_id::{BuildId, FileHash, Identity};
 use unhex_symbols::quality::Quality;
@@ -22,6 +22,9 @@ on_every_store!(
     a_sound_copy_of_a_damaged_file_is_converted_and_is_not_uploaded_again_and_again,
     one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_deletion,
     a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept,
+    a_build_id_that_cannot_be_read_keeps_no_other_from_being_listed,
+    a_record_that_was_changed_and_is_still_json_is_not_believed,
+    an_offer_is_answered_by_the_record_and_damage_is_found_behind_the_answer,
     an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index,
     the_symbols_of_files_that_cannot_be_converted_are_good_for_nothing,
     an_upload_in_zstd_with_too_large_a_window_is_refused,
@@ -85,7 +88,7 @@ async fn one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_del
     }
     let replica = room.replica();
     let listed = replica.list(None, 100).await.unwrap();
-    let mut ids: Vec<String> = listed.iter().map(|(id, _)| id.to_string()).collect();
+    let mut ids: Vec<String> = listed.iter().map(|found| found.id.to_string()).collect();
     ids.sort();
     let mut expected = vec![id.clone(), other().build_id()];
     expected.sort();
@@ -93,7 +96,7 @@ async fn one_record_beyond_all_bounds_stops_no_list_no_sweep_and_not_its_own_del
     assert!(
         listed
             .iter()
-            .any(|(_, state)| state.check_readable().is_err())
+            .any(|found| found.state.as_ref().unwrap().check_readable().is_err())
     );
 
     let identity = Identity::FileHash(FileHash::of(&bytes));
@@ -138,6 +141,73 @@ async fn a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept(room: 
     assert_eq!(left(&ids[1]).await, 0);
 }
 
+async fn a_build_id_that_cannot_be_read_keeps_no_other_from_being_listed(room: Room) {
+    for program in [program(), other()] {
+        let id = program.build_id();
+        upload(&room.artifacts, (&id, DEBUGINFO), &program.bytes())
+            .await
+            .unwrap();
+    }
+    let (broken, sound) = (program().build_id(), other().build_id());
+    let part = format!("{broken}/rec/");
+    room.store.fail(ErrorKind::TimedOut, move |operation, key| {
+        operation == Operation::Get && key.contains(&part)
+    });
+    let listed = room.replica().list(None, 100).await.unwrap();
+    let known = |id: &str| {
+        let found = listed.iter().find(|found| found.id.to_string() == id);
+        found.unwrap().state.is_ok()
+    };
+    assert_eq!((known(&broken), known(&sound)), (false, true));
+}
+
+async fn a_record_that_was_changed_and_is_still_json_is_not_believed(room: Room) {
+    let (program, id) = (program().bytes(), program().build_id());
+    upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    let limit = GetLimit { bytes_max: 1 << 20 };
+    let records = room.keys("/rec/debuginfo.").await;
+    let record = room.plain_store().get(records[0].clone(), limit).await;
+    let record = String::from_utf8(record.unwrap().unwrap().to_vec()).unwrap();
+    let changed = record.replace(
+        r#""kinds":["executable","debuginfo"]"#,
+        r#""kinds":["debuginfo"]"#,
+    );
+    assert_ne!(record, changed);
+    room.overwrite(&records[0], Some(changed.as_bytes())).await;
+    let executable = ArtifactKind::Executable;
+    let answer = room
+        .replica()
+        .locate(&id.parse().unwrap(), executable)
+        .await;
+    assert!(
+        matches!(answer, Err(LocateError::Damaged { .. })),
+        "{answer:?}"
+    );
+}
+
+async fn an_offer_is_answered_by_the_record_and_damage_is_found_behind_the_answer(room: Room) {
+    let (program, id) = (program().bytes(), program().build_id());
+    upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    let offer = Offer {
+        build_id: id.parse().unwrap(),
+        kind: DEBUGINFO,
+        sha256: ContentHash::of(&program),
+    };
+    let mut flipped = program.clone();
+    flipped[program.len() / 2] ^= 1;
+    room.overwrite(&room.blob_of(&program).await, Some(&flipped))
+        .await;
+    let replica = room.replica();
+    assert!(replica.known(&offer).await.unwrap().is_some());
+    until(|| async { replica.known(&offer).await.unwrap().is_none().then_some(()) }).await;
+    upload(&replica, (&id, DEBUGINFO), &program).await.unwrap();
+    assert!(replica.known(&offer).await.unwrap().is_some());
+}
+
 async fn an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index(room: Room) {
     let (program, id) = (program().bytes(), program().build_id());
     let recorded = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -152,6 +222,7 @@ async fn an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index(ro
         .unwrap();
     assert_eq!(stored.index, IndexProgress::Converting);
     assert!(stored.detail.contains("it is stored"), "{}", stored.detail);
+    assert!(stored.changed, "there was no other file");
     room.store.mend();
     assert_eq!(
         download(&room.artifacts, &id, DEBUGINFO).await,

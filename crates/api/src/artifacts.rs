@@ -204,4 +204,7 @@ pub struct BuildIdEntry {
     pub index: Option<IndexState>,
     /// Whether files of other code lie under it too.
     pub conflict: bool,
+    /// Why the rest is not all that is stored, in words; absent when it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }

@@ -278,6 +278,20 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn removing_what_is_superseded_changes_nothing(records in any_records(), version in 1..4_u32) {
+        let state = State::fold(records.clone());
+        let gone = state.superseded(version);
+        let rest = records.into_iter().filter(|known| !gone.contains(&known.name()));
+        let after = State::fold(rest);
+        prop_assert_eq!(after.index(version), state.index(version));
+        prop_assert_eq!(&after.artifacts, &state.artifacts);
+        prop_assert_eq!(&after.conflicts, &state.conflicts);
+        prop_assert_eq!(after.superseded(version), BTreeSet::new());
+    }
+}
+
 #[test]
 fn quality_decides_before_origin_and_origin_before_age() {
     let mut upstream = artifact(1, 1, Quality::DwarfInlines);
