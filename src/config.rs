@@ -4,9 +4,9 @@
 //! that a test can make one by hand.
 
 mod signal;
+mod write_token;
 
 use std::env::VarError;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,12 +15,11 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 
 use crate::limits::{LimitSettings, Limits, Seconds};
 
 pub use signal::{ParseShareError, Share, SignalConfig, SignalSettings};
+pub use write_token::WriteToken;
 
 /// The file that is read when no other is named.
 const CONFIG_FILE: &str = "unhex.toml";
@@ -59,42 +58,6 @@ impl Default for Config {
             signal: SignalConfig::default(),
             limits: Limits::default(),
         }
-    }
-}
-
-/// The secret that guards every write. It is never shown; only its hash is kept.
-#[derive(Clone)]
-pub struct WriteToken([u8; 32]);
-
-impl WriteToken {
-    /// The token that `secret` is.
-    ///
-    /// # Errors
-    /// If it is empty, or has characters that a header cannot carry.
-    pub fn new(secret: &str) -> Result<Self, ConfigError> {
-        match secret.trim() {
-            "" => Err(ConfigError::EmptyToken),
-            secret
-                if !secret
-                    .bytes()
-                    .all(|byte| byte == b' ' || byte.is_ascii_graphic()) =>
-            {
-                Err(ConfigError::TokenNotVisible)
-            }
-            secret => Ok(Self(Sha256::digest(secret).into())),
-        }
-    }
-
-    /// Whether `offered` is the token, in a time that says nothing about it.
-    pub fn matches(&self, offered: &[u8]) -> bool {
-        let offered: [u8; 32] = Sha256::digest(offered).into();
-        self.0.ct_eq(&offered).into()
-    }
-}
-
-impl fmt::Debug for WriteToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WriteToken(secret)")
     }
 }
 
@@ -240,7 +203,7 @@ pub enum ConfigError {
 /// If a file cannot be read or understood, or if strangers could write without anybody having
 /// said so.
 pub fn load(args: ServeArgs) -> Result<(Config, LogConfig), ConfigError> {
-    let file = read_settings(args.config.as_deref())?;
+    let file = read_settings(args.config.as_deref(), Path::new(CONFIG_FILE))?;
     let token_in_variable = std::env::var(WRITE_TOKEN_VARIABLE);
     let write_token = write_token(
         args.settings.write_token_file.as_deref(),
@@ -302,13 +265,17 @@ fn read(path: &Path) -> Result<String, ConfigError> {
 }
 
 /// The settings of the file that was named, or of the usual one where it is there.
-fn read_settings(named: Option<&Path>) -> Result<Settings, ConfigError> {
-    let path = match named {
-        Some(path) => path,
-        None if Path::new(CONFIG_FILE).exists() => Path::new(CONFIG_FILE),
-        None => return Ok(Settings::default()),
+fn read_settings(named: Option<&Path>, usual: &Path) -> Result<Settings, ConfigError> {
+    let path = named.unwrap_or(usual);
+    let text = match read(path) {
+        Err(ConfigError::Unreadable { source, .. })
+            if named.is_none() && source.kind() == io::ErrorKind::NotFound =>
+        {
+            return Ok(Settings::default());
+        }
+        text => text?,
     };
-    toml::from_str(&read(path)?).map_err(|source| ConfigError::Malformed {
+    toml::from_str(&text).map_err(|source| ConfigError::Malformed {
         path: path.to_owned(),
         source: Box::new(source),
     })
@@ -355,24 +322,15 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_matched_whole_and_never_shown() {
-        let token = WriteToken::new(" s3cret\n").unwrap();
-        assert!(token.matches(b"s3cret"));
-        assert!(!token.matches(b"s3cre") && !token.matches(b"") && !token.matches(b"s3cret "));
-        assert!(!format!("{token:?}").contains("s3"));
-        assert!(matches!(
-            WriteToken::new(" \n"),
-            Err(ConfigError::EmptyToken)
-        ));
-    }
-
-    #[test]
-    fn a_token_that_no_header_can_carry_is_refused() {
-        for secret in ["schlüssel", "a\u{7f}b", "a\nb"] {
-            let refused = WriteToken::new(secret);
-            assert!(matches!(refused, Err(ConfigError::TokenNotVisible)));
-        }
-        assert!(WriteToken::new("two words").is_ok());
+    fn the_usual_file_may_be_absent_but_not_unreadable() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = folder.path().join("unhex.toml");
+        assert!(read_settings(None, &absent).is_ok());
+        let named = read_settings(Some(&absent), &absent);
+        assert!(matches!(named, Err(ConfigError::Unreadable { .. })));
+        // A folder is there and cannot be read as a file, whoever asks.
+        let said = read_settings(None, folder.path()).unwrap_err();
+        assert!(said.to_string().contains("cannot be read"), "{said}");
     }
 
     #[test]

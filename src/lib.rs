@@ -9,6 +9,7 @@ pub mod artifacts;
 pub mod cli;
 pub mod config;
 pub mod conversion;
+mod glob;
 pub mod http;
 pub mod limits;
 pub mod metrics;

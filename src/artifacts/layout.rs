@@ -56,7 +56,7 @@ impl UploadId {
 
 impl fmt::Display for UploadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        unhex_build_id::Hex(&self.0).fmt(f)
     }
 }
 

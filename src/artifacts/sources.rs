@@ -80,12 +80,15 @@ pub(super) struct Bundle {
 /// If it is no zip archive, has a key that is not canonical, is damaged, or exceeds a limit.
 pub(super) fn check_bundle(file: File, limits: &SourceLimits) -> Result<u64, SourcesError> {
     check_count(&file, limits)?;
+    let directory = file.try_clone().map_err(not_zip)?;
     let mut bundle = Bundle::open(file)?;
     // The reader keeps the last of them; whether it is what the uploader meant, nobody knows.
     if bundle.archive.has_duplicate_names() {
         let detail = "two members have the same key".to_owned();
         return Err(SourcesError::NotZip(detail));
     }
+    let start = bundle.archive.central_directory_start();
+    check_all_counted(&directory, start, bundle.archive.len())?;
     let mut bytes_left = limits.bytes_max;
     for at in 0..bundle.archive.len() {
         let member = bundle.archive.by_index(at).map_err(not_zip)?;
@@ -189,6 +192,36 @@ fn check_count(file: &File, limits: &SourceLimits) -> Result<(), SourcesError> {
             "it has no end of central directory".to_owned(),
         )),
     }
+}
+
+/// Refuses an archive whose directory goes on behind the number of members that its end says: the
+/// reader would leave those out in silence (APPNOTE.TXT 4.3.12).
+fn check_all_counted(file: &File, start: u64, members: usize) -> Result<(), SourcesError> {
+    const HEADER_BYTES: u64 = 46;
+    const LENGTHS_AT: u64 = 28;
+    let mut at = start;
+    for _ in 0..members {
+        let mut lengths = [0; 6];
+        file.read_exact_at(&mut lengths, at.saturating_add(LENGTHS_AT))
+            .map_err(not_zip)?;
+        let [name, name_high, extra, extra_high, comment, comment_high] = lengths;
+        let length = [
+            [name, name_high],
+            [extra, extra_high],
+            [comment, comment_high],
+        ]
+        .map(|bytes| u64::from(u16::from_le_bytes(bytes)));
+        at = at
+            .saturating_add(HEADER_BYTES)
+            .saturating_add(length.iter().sum());
+    }
+    let mut next = [0; 4];
+    let read = file.read_exact_at(&mut next, at);
+    if read.is_ok() && next == *b"PK\x01\x02" {
+        let detail = format!("it has more members than the {members} that its end says");
+        return Err(SourcesError::NotZip(detail));
+    }
+    Ok(())
 }
 
 fn not_zip(error: impl std::fmt::Display) -> SourcesError {
@@ -343,6 +376,21 @@ mod tests {
             );
         }
         assert!(refused(&[]).contains("no files"));
+    }
+
+    #[test]
+    fn members_that_the_end_does_not_count_are_not_left_out_in_silence() {
+        let mut bytes = Vec::new();
+        let mut file = bundle(&[("a.c", b"a"), ("b.c", b"b")]);
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        let end = bytes.windows(4).rposition(|w| w == b"PK\x05\x06").unwrap();
+        bytes[end + 8] = 1;
+        bytes[end + 10] = 1;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let refused = check_bundle(file, &LIMITS).unwrap_err().to_string();
+        assert!(refused.contains("more members than the 1"), "{refused}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use memmap2::{Mmap, UncheckedAdvice};
 use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
+use unhex_build_id::Hex;
 use unhex_symbols::CONVERTER_VERSION;
 use unhex_symbols::convert::{ConvertError, ConvertLimits, ConvertSources, convert};
 use unhex_symbols::index::{self, Facts, WriteError};
@@ -148,18 +149,15 @@ fn convert_files(arguments: &ConvertChildArgs) -> Result<Converted, ChildReport>
 }
 
 fn converted(facts: &Facts, size_bytes: u64) -> Converted {
-    let hex = |id: &[u8]| {
-        id.iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<Vec<_>>()
-            .concat()
-    };
     Converted {
         quality: facts.quality,
         functions: u64::from(facts.functions),
         lines: facts.lines,
         units_failed: facts.units_failed,
-        needs_supplement: facts.needs_supplement.as_deref().map(hex),
+        needs_supplement: facts
+            .needs_supplement
+            .as_deref()
+            .map(|id| Hex(id).to_string()),
         converter_version: CONVERTER_VERSION,
         size_bytes,
     }

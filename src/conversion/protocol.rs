@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use serde::{Deserialize, Serialize};
+use unhex_build_id::Hex;
 
 use super::{ConversionSource, Converted, IndexFailure};
 
@@ -113,9 +114,7 @@ impl From<&ConversionSource> for SourceArg {
 impl SourceArg {
     fn to_argument(&self) -> OsString {
         let mut argument = OsString::new();
-        for byte in self.0.sha256 {
-            argument.push(format!("{byte:02x}"));
-        }
+        argument.push(Hex(&self.0.sha256).to_string());
         argument.push(":");
         argument.push(&self.0.path);
         argument

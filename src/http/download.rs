@@ -12,6 +12,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use httpdate::fmt_http_date;
 use sha2::{Digest as _, Sha256};
+use unhex_build_id::Hex;
 
 use super::conditions::{Part, Validators};
 use super::error::{ApiError, ApiErrorKind};
@@ -48,7 +49,7 @@ impl Download {
     pub(super) fn file(artifact: Artifact) -> Self {
         Self {
             size_bytes: artifact.size_bytes,
-            etag: format!("\"{}\"", hex(&artifact.sha256)),
+            etag: format!("\"{}\"", Hex(&artifact.sha256)),
             modified: artifact.modified,
             file_name: artifact.file_name.clone(),
             content: Content::File {
@@ -67,7 +68,7 @@ impl Download {
         } = section;
         Self {
             size_bytes,
-            etag: format!("\"{}-{offset_bytes}-{size_bytes}\"", hex(&artifact.sha256)),
+            etag: format!("\"{}-{offset_bytes}-{size_bytes}\"", Hex(&artifact.sha256)),
             modified: artifact.modified,
             file_name: artifact.file_name.clone(),
             content: Content::File {
@@ -80,7 +81,7 @@ impl Download {
     pub(super) fn source(source: Source) -> Self {
         Self {
             size_bytes: u64::try_from(source.bytes.len()).unwrap_or(u64::MAX),
-            etag: format!("\"{}\"", hex(&Sha256::digest(&source.bytes))),
+            etag: format!("\"{}\"", Hex(&Sha256::digest(&source.bytes))),
             modified: source.modified,
             file_name: Some(source.path),
             content: Content::Memory(source.bytes),
@@ -224,14 +225,6 @@ fn base_name(path: &str) -> Option<HeaderValue> {
         .map(|c| if c.is_control() { '?' } else { c })
         .collect();
     HeaderValue::from_bytes(shown.as_bytes()).ok()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use unhex_build_id::BuildId;
 
 use super::download::check_size;
 use super::error::ApiError;
-use super::glob;
 use crate::app::App;
 use crate::artifacts::{ArtifactKind, Listed, state};
+use crate::glob::{Dialect, Glob};
 
 /// Builds that are read at once.
 const PAGE: usize = 500;
@@ -29,7 +29,7 @@ enum Query {
     /// Exactly this name.
     File(String),
     /// Names that match this pattern.
-    Glob(String),
+    Glob(Glob),
 }
 
 /// The answer, in the shape that elfutils 0.192 gave it.
@@ -64,6 +64,7 @@ struct MetadataResult {
     responses(
         (status = 200, description = "What was found", body = Metadata),
         (status = 400, description = "No such key, or no value", content_type = "text/plain"),
+        (status = 406, description = "Larger than X-DEBUGINFOD-MAXSIZE", content_type = "text/plain"),
         (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
     )
 )]
@@ -87,7 +88,7 @@ fn query(uri: &Uri) -> Result<Query, ApiError> {
             value.len()
         ))),
         (Some("file"), Some(value)) => Ok(Query::File(value)),
-        (Some("glob"), Some(value)) => Ok(Query::Glob(value)),
+        (Some("glob"), Some(value)) => Ok(Query::Glob(Glob::new(&value, Dialect::Fnmatch))),
         _ => Err(ApiError::bad_request(
             "need /metadata?key=file&value=NAME or key=glob&value=PATTERN",
         )),
@@ -148,7 +149,7 @@ fn results(id: &BuildId, state: &state::State, query: &Query) -> Vec<MetadataRes
             let file = state.best(kind)?.body.provenance.file_name.as_deref()?;
             let asked = match query {
                 Query::File(name) => name == file,
-                Query::Glob(pattern) => glob::matches(pattern, file),
+                Query::Glob(pattern) => pattern.matches(file),
             };
             asked.then(|| MetadataResult {
                 r#type: kind.as_str(),

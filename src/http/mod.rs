@@ -1,7 +1,7 @@
 //! The whole route table, and the server that answers it.
 //!
 //! One file a resource; [`error`] alone knows status codes. Requests pass, from the outside in: the
-//! request's line in the log and its metrics ([`request_log`]), the name of the route, a catch for
+//! request's line in the log and its metrics ([`request_log`]), its host ([`host`]), the name of the route, a catch for
 //! panics ([`mod@panic`]), the write token where the table says `guarded` ([`auth`]), the handler.
 
 pub mod auth;
@@ -13,7 +13,7 @@ mod debuginfod;
 mod download;
 pub mod error;
 mod file_body;
-mod glob;
+mod host;
 mod idle;
 mod json_body;
 mod metadata;
@@ -35,7 +35,7 @@ pub use serving::{ClientAddress, Server};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use http::header::{self, HeaderValue};
@@ -110,6 +110,7 @@ fn routes(app: &App) -> Router<App> {
 /// The router over `app`, with all that stands around its handlers.
 pub fn router(app: App) -> Router {
     routes(&app)
+        .layer(from_fn(host::require))
         .layer(from_fn_with_state(app.clone(), request_log::record))
         .with_state(app)
 }

@@ -26,8 +26,9 @@ use crate::signal::{
     MissingQuery, Standing, ledger,
 };
 
-/// Build IDs in a page that does not say how many, and in the largest one.
+/// Build IDs in a page that does not say how many.
 const PAGE_ENTRIES: usize = 100;
+/// The most build IDs in a page: each takes a look at the ledger.
 const PAGE_ENTRIES_MAX: usize = 1_000;
 
 /// One page of the build IDs without symbols.

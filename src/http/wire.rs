@@ -4,14 +4,11 @@
 //! back; here is where they meet.
 
 use unhex_api::artifacts as wire;
-use unhex_api::quality as words;
-use unhex_symbols::quality::Quality;
 
 use crate::artifacts::record::ArtifactRecord;
 use crate::artifacts::state::{State, Stored};
-use crate::artifacts::{
-    ArtifactKind, IndexProgress, IndexStanding, Ingested, Listed, LocateError, Origin,
-};
+use crate::artifacts::{ArtifactKind, IndexProgress, IndexStanding, Ingested, Listed, LocateError};
+use crate::symbolize::words::{origin, quality};
 
 pub(super) fn kind(kind: ArtifactKind) -> wire::ArtifactKind {
     match kind {
@@ -26,24 +23,6 @@ pub(super) fn kinds(of: impl IntoIterator<Item = ArtifactKind>) -> Vec<wire::Art
     of.into_iter().map(kind).collect()
 }
 
-pub(super) fn quality(quality: Quality) -> words::Quality {
-    match quality {
-        Quality::None => words::Quality::None,
-        Quality::Dynsym => words::Quality::Dynsym,
-        Quality::Symtab => words::Quality::Symtab,
-        Quality::GoPclntab => words::Quality::GoPclntab,
-        Quality::DwarfLines => words::Quality::DwarfLines,
-        Quality::DwarfInlines => words::Quality::DwarfInlines,
-    }
-}
-
-fn origin(origin: Origin) -> words::Origin {
-    match origin {
-        Origin::Upload => words::Origin::Upload,
-        Origin::Upstream => words::Origin::Upstream,
-    }
-}
-
 /// What an upload came to.
 pub(super) fn upload_answer(ingested: Ingested) -> wire::UploadAnswer {
     let ready = ingested.index == IndexProgress::Ready;
@@ -53,10 +32,10 @@ pub(super) fn upload_answer(ingested: Ingested) -> wire::UploadAnswer {
         quality: quality(ingested.quality),
         changed: ingested.changed,
         index: match ingested.index {
-            // Nothing is left to be done, which is what callers wait for.
-            IndexProgress::Ready | IndexProgress::NoSources => wire::IndexState::Ready,
-            IndexProgress::Converting => wire::IndexState::Converting,
-            IndexProgress::Failed => wire::IndexState::Failed,
+            IndexProgress::NoSources => None,
+            IndexProgress::Ready => Some(wire::IndexState::Ready),
+            IndexProgress::Converting => Some(wire::IndexState::Converting),
+            IndexProgress::Failed => Some(wire::IndexState::Failed),
         },
         functions: ready.then_some(ingested.functions),
         lines: ready.then_some(ingested.lines),

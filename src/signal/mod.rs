@@ -138,7 +138,7 @@ impl Signal {
             own: OwnLedger::new(replica, entries_max),
             elsewhere: Arc::new(Folded::default()),
             checks: Checks::default(),
-            ignored: Ignored::new(parts.config.ignore_modules.clone()),
+            ignored: Ignored::new(&parts.config.ignore_modules),
             recent: RecentProfiles::default(),
             rules: Rules::new(&parts.config),
             entries_max,

@@ -2,7 +2,7 @@
 
 use unhex_api::symbolize::{Address, AddressKind, Adjust, Module, Reason};
 use unhex_symbols::address::{
-    FileOffset, LinkAddress, ProcessAddress, RelativeAddress, ReturnAddress,
+    CodeAddress, FileOffset, LinkAddress, ProcessAddress, RelativeAddress, ReturnAddress,
 };
 use unhex_symbols::segments::{LoadSegment, LoadSegments, Mapping};
 
@@ -45,32 +45,36 @@ impl<'a> Placing<'a> {
         if self.machine == EM_ARM {
             number &= !1;
         }
-        if self.adjust == Adjust::CallSite {
-            // One byte back is one byte back in each space, and going back first keeps a call that
-            // ends its segment or mapping inside it.
-            number = ReturnAddress(number).call_site().0;
-        }
         match (self.kind, self.segments) {
-            (AddressKind::Link, None) => Ok(LinkAddress(number)),
+            (AddressKind::Link, None) => Ok(self.adjusted(LinkAddress(number))),
             (AddressKind::Link, Some(segments)) => {
-                Ok(LinkAddress(number)).and_then(|link| within(segments, link))
+                within(segments, self.adjusted(LinkAddress(number)))
             }
             (_, None) => Err(Reason::NeedsExecutable),
             (AddressKind::FileOffset, Some(segments)) => segments
-                .link_address_of_offset(FileOffset(number))
+                .link_address_of_offset(self.adjusted(FileOffset(number)))
                 .ok_or(Reason::OutsideModule),
             (AddressKind::Relative, Some(segments)) => segments
-                .link_address_of_relative(RelativeAddress(number))
+                .link_address_of_relative(self.adjusted(RelativeAddress(number)))
                 .ok_or(Reason::OutsideModule)
                 .and_then(|link| within(segments, link)),
             (AddressKind::Process, Some(segments)) => {
                 let mapping = self.mapping.ok_or(Reason::InvalidAddress)?;
                 segments
-                    .link_address_of_process(ProcessAddress(number), mapping)
+                    .link_address_of_process(self.adjusted(ProcessAddress(number)), mapping)
                     .ok_or(Reason::OutsideModule)
             }
             // A kind of a newer protocol cannot be placed by this one.
             _ => Err(Reason::InvalidAddress),
+        }
+    }
+
+    /// The address to look up for one that was sent, of the same kind: going back to the call first
+    /// keeps one that ends its segment or mapping inside it.
+    fn adjusted<A: CodeAddress>(&self, address: A) -> A {
+        match self.adjust {
+            Adjust::CallSite => ReturnAddress(address).call_site(),
+            _ => address,
         }
     }
 }

@@ -19,8 +19,9 @@ use unhex_build_id::{BuildId, Identity, ParseIdentityError};
 use unhex_symbols::segments::LoadSegments;
 
 use super::open_indexes::{OpenError, OpenIndex, OpenIndexes};
+use super::words;
 use crate::artifacts::{
-    self, Artifacts, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
+    Artifacts, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
 };
 
 /// Binaries of one request whose index is asked for at the same time.
@@ -271,25 +272,10 @@ impl Finder<'_> {
 
 fn open_binary(open: Arc<OpenIndex>, file: &IndexFile) -> OpenBinary {
     OpenBinary {
-        quality: quality(file.quality),
-        origin: match file.origin {
-            artifacts::Origin::Upload => Origin::Upload,
-            artifacts::Origin::Upstream => Origin::Upstream,
-        },
+        quality: words::quality(file.quality),
+        origin: words::origin(file.origin),
         segments: file.segments.clone(),
         open,
-    }
-}
-
-pub(super) fn quality(quality: unhex_symbols::quality::Quality) -> Quality {
-    use unhex_symbols::quality::Quality as Found;
-    match quality {
-        Found::None => Quality::None,
-        Found::Dynsym => Quality::Dynsym,
-        Found::Symtab => Quality::Symtab,
-        Found::GoPclntab => Quality::GoPclntab,
-        Found::DwarfLines => Quality::DwarfLines,
-        Found::DwarfInlines => Quality::DwarfInlines,
     }
 }
 

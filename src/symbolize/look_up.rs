@@ -1,9 +1,8 @@
 //! From open indexes to an answer: each binary's addresses, of all modules that name it, in one batch.
 
-use std::fmt::Write as _;
-
 use tokio::time::Instant;
 use unhex_api::symbolize::{AddressKind, Demangle, Module, Reason, SymbolizeRequest};
+use unhex_build_id::Hex;
 use unhex_symbols::address::LinkAddress;
 use unhex_symbols::demangle::{DemangleMode, Names};
 use unhex_symbols::index::{Batch, NameSet, ResolveOptions};
@@ -246,13 +245,9 @@ fn notes(module: &Module, binary: &OpenBinary, places: &[Place]) -> Vec<String> 
         ));
     }
     if let Some(supplement) = &facts.needs_supplement {
-        let mut hex = String::new();
-        for byte in supplement {
-            // Writing to a string cannot fail.
-            write!(hex, "{byte:02x}").unwrap_or_default();
-        }
         notes.push(format!(
-            "names are missing that stand in the supplementary file with build ID {hex}: upload it"
+            "names are missing that stand in the supplementary file with build ID {}: upload it",
+            Hex(supplement)
         ));
     }
     if facts.units_failed > 0 {

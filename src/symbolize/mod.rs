@@ -15,6 +15,7 @@ mod memory;
 mod open_indexes;
 mod outcome;
 mod pool;
+pub mod words;
 
 pub use answer::{Answer, JsonWriter};
 pub use look_up::Found;

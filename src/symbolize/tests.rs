@@ -78,7 +78,7 @@ fn open(header: ModelHeader, quality: Quality) -> Binary {
     let open = open_indexes::open_and_verify(&path).unwrap();
     Binary::Open(OpenBinary {
         open: Arc::new(open),
-        quality: binaries::quality(quality),
+        quality: words::quality(quality),
         origin: unhex_api::quality::Origin::Upload,
         segments: None,
     })

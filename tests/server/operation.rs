@@ -68,6 +68,28 @@ async fn another_method_is_405_with_those_that_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_over_http_1_1_names_its_host_once() {
+    let server = TestServer::start().await;
+    for (head, status) in [
+        ("HTTP/1.1\r\n", 400),
+        ("HTTP/1.1\r\nHost: a\r\nHost: b\r\n", 400),
+        ("HTTP/1.1\r\nHost: a\r\n", 404),
+        ("HTTP/1.1\r\nHost:\r\n", 404),
+        ("HTTP/1.0\r\n", 404),
+    ] {
+        for (path, kind) in [
+            ("/buildid/ab01/debuginfo", "text/plain"),
+            ("/build-ids/ab01", "application/problem+json"),
+        ] {
+            let request = format!("GET {path} {head}Connection: close\r\n\r\n");
+            let answer = server.raw(&request).await;
+            assert_eq!(answer.status, status, "{request}");
+            assert_eq!(answer.header("content-type"), Some(kind), "{request}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn http2_with_prior_knowledge_is_answered_on_the_same_port() {
     let server = TestServer::start().await;
     let client = reqwest::Client::builder()

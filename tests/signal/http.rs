@@ -242,6 +242,11 @@ async fn the_list_is_filtered_and_paged_without_gap() {
     for (query, words) in [
         ("service=checkout", "service needs status=unknown"),
         ("status=known", "unknown variant `known`"),
+        (
+            "status=ignored&service=checkout",
+            "service needs status=unknown",
+        ),
+        ("status=ignored&limit=1001", "limit has to be"),
         ("status=unknown&limit=0", "limit has to be"),
         ("status=unknown&build_id=xyz", "hex digits"),
         ("status=unknown&after=elf:ab", "no kind of identity"),
@@ -283,6 +288,27 @@ async fn ignoring_a_build_id_needs_the_token_and_a_reason() {
     let ignored = &one["build_ids"][0]["ignored"];
     assert_eq!(ignored["reason"], "no symbols from the vendor", "{one}");
     assert_eq!(ignored["who"], "ada");
+    let (_, list) = get(&server, "/build-ids?status=ignored&limit=1").await;
+    let one = &list["build_ids"][0];
+    assert_eq!(
+        (&one["build_id"], &one["name"]),
+        (&json!("ab01"), &json!("lib.so")),
+        "{list}"
+    );
+    assert_eq!(
+        one["ignored"]["reason"], "no symbols from the vendor",
+        "{list}"
+    );
+    assert_eq!(one["ignored"]["who"], "ada", "{list}");
+    assert!(
+        one["ignored"]["at"].as_str().unwrap().ends_with('Z'),
+        "{list}"
+    );
+    let rest = format!(
+        "/build-ids?status=ignored&after={}",
+        list["next"].as_str().unwrap()
+    );
+    assert_eq!(get(&server, &rest).await.1, json!({"build_ids": []}));
     let delete = || client.delete(&url).bearer_auth("s3cret").send();
     assert_eq!(delete().await.unwrap().status(), 204);
     assert_eq!(delete().await.unwrap().status(), 404);

@@ -9,13 +9,17 @@ use crate::{Breach, assert_none};
 
 /// Every room of `src/`, and the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
+    ("glob", &[]),
     ("limits", &[]),
     ("metrics", &["limits"]),
     ("config", &["limits"]),
     ("conversion", &["limits", "metrics"]),
     ("artifacts", &["conversion", "limits", "metrics"]),
     ("symbolize", &["artifacts", "limits", "metrics"]),
-    ("signal", &["artifacts", "config", "limits", "metrics"]),
+    (
+        "signal",
+        &["artifacts", "config", "glob", "limits", "metrics"],
+    ),
     (
         "app",
         &[
@@ -34,6 +38,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "app",
             "artifacts",
             "config",
+            "glob",
             "limits",
             "metrics",
             "signal",
@@ -47,6 +52,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "artifacts",
             "config",
             "conversion",
+            "glob",
             "http",
             "limits",
             "metrics",

@@ -98,8 +98,9 @@ pub struct UploadAnswer {
     pub quality: Quality,
     /// Whether the store has more than before.
     pub changed: bool,
-    /// How far the symbol index is.
-    pub index: IndexState,
+    /// How far the symbol index is; absent when there is nothing to convert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<IndexState>,
     /// Functions in the index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<u64>,

@@ -3,6 +3,7 @@
 //! The types say everything that the interface promises; the server and its clients share them, so
 //! that neither can drift from the other unnoticed.
 
+mod absent;
 pub mod artifacts;
 #[cfg(feature = "client")]
 pub mod client;

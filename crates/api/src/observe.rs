@@ -1,9 +1,10 @@
 //! `POST /observe` and the ledger: what arrived without symbols, since when, and what would mend it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use unhex_build_id::IdKind;
 use utoipa::ToSchema;
 
+use crate::absent;
 use crate::artifacts::ArtifactKind;
 use crate::symbolize::{Labels, ModuleStatus};
 
@@ -13,13 +14,17 @@ use crate::symbolize::{Labels, ModuleStatus};
 #[serde(deny_unknown_fields)]
 pub struct ObserveRequest {
     /// Whose profile it is.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "absent::or_default",
+        skip_serializing_if = "Labels::is_empty"
+    )]
     pub labels: Labels,
     /// Parts with one `profile_id` count as one profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_id: Option<String>,
     /// `false` only asks for the status of each module.
-    #[serde(default = "yes")]
+    #[serde(default = "yes", deserialize_with = "absent::or_yes")]
     pub observe: bool,
     /// The modules in it.
     pub modules: Vec<ObserveModule>,
@@ -36,19 +41,23 @@ pub struct ObserveModule {
     /// The identity of the binary; what it is, `id_kind` says.
     pub build_id: String,
     /// The kind of identity: `gnu`, `go`, `htlhash`, `pdb` or `macho`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "absent::or_default")]
     #[schema(value_type = String, default = "gnu")]
     pub id_kind: IdKind,
     /// Its file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// How often its frames were seen; 1 when missing.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "or_one")]
     pub weight: u64,
 }
 
 fn one() -> u64 {
     1
+}
+
+fn or_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(one))
 }
 
 /// The status of each module.
@@ -191,6 +200,15 @@ pub struct IgnoreRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn null_is_the_same_as_no_field_wherever_a_field_is_optional() {
+        let text = r#"{"labels": null, "profile_id": null, "observe": null, "modules": [
+            {"build_id": "ab", "id_kind": null, "name": null, "weight": null}]}"#;
+        let request: ObserveRequest = serde_json::from_str(text).unwrap();
+        let bare = r#"{"modules": [{"build_id": "ab"}]}"#;
+        assert_eq!(request, serde_json::from_str(bare).unwrap());
+    }
 
     #[test]
     fn the_smallest_profile_is_one_identity() {

@@ -68,7 +68,7 @@ impl FileHash {
 
 impl fmt::Display for FileHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex::Hex(&self.0).fmt(f)
     }
 }
 

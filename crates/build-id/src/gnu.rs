@@ -63,7 +63,7 @@ impl BuildId {
 
 impl fmt::Display for BuildId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex::Hex(&self.0).fmt(f)
     }
 }
 

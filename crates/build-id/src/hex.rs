@@ -1,4 +1,20 @@
-//! Hex digits to bytes, for every identity that is written in hex.
+//! Hex digits to bytes and back, for every identity and hash that is written in hex.
+
+use std::fmt;
+
+/// Writes bytes as hex digits, two a byte, lower case.
+///
+/// ```
+/// assert_eq!(unhex_build_id::Hex(&[0x0f, 0xa0]).to_string(), "0fa0");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex<'a>(pub &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 /// Why a text is no hex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

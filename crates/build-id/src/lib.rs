@@ -17,6 +17,7 @@ pub use elf::ElfIdentities;
 pub use file_hash::{FILE_HASH_PART_BYTES, FileHash, FileParts};
 pub use gnu::{BUILD_ID_BYTES_MAX, BuildId, ParseBuildIdError};
 pub use go::{GO_BUILD_ID_BYTES_MAX, GoBuildId};
+pub use hex::Hex;
 pub use identity::{IdKind, Identity, ParseIdKindError, ParseIdentityError};
 pub use macho::MachOUuid;
 pub use pdb::PdbId;

@@ -11,6 +11,12 @@ macro_rules! address {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u64);
 
+        impl CodeAddress for $name {
+            fn byte_before(self) -> Self {
+                Self(self.0.saturating_sub(1))
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{:#x}", self.0)
@@ -35,14 +41,21 @@ address! {
     /// An offset from the image base, which is the lowest `p_vaddr` of a PT_LOAD rounded down to its page.
     RelativeAddress
 }
-address! {
-    /// The address that a call returns to; it may lie in the next line, inlined call or function.
-    ReturnAddress
+/// The address that a call returns to; it may lie in the next line, inlined call or function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReturnAddress<A>(pub A);
+
+/// A kind of address that code has.
+pub trait CodeAddress: Copy {
+    /// The address of the byte before, or 0 at 0.
+    #[must_use]
+    fn byte_before(self) -> Self;
 }
 
-impl ReturnAddress {
-    /// An address inside the call instruction that returns here: one byte before, or 0 at 0.
-    pub fn call_site(self) -> LinkAddress {
-        LinkAddress(self.0.saturating_sub(1))
+impl<A: CodeAddress> ReturnAddress<A> {
+    /// An address inside the call instruction that returns here, of the same kind: one byte before, or
+    /// 0 at 0.
+    pub fn call_site(self) -> A {
+        self.0.byte_before()
     }
 }

@@ -139,7 +139,7 @@ fn build_id(text: &str) -> anyhow::Result<BuildId> {
         Err(error) => error,
     };
     let path = Path::new(text);
-    if !path.exists() {
+    if !path.try_exists().with_context(|| text.to_owned())? {
         let words = format!("{text:?} is neither a build ID nor a file");
         return Err(anyhow::Error::new(error).context(words));
     }

@@ -100,8 +100,8 @@ impl Item {
                 .collect();
         }
         self.quality = Some(answer.quality);
-        self.index = Some(answer.index);
-        if answer.index == IndexState::Failed {
+        self.index = answer.index;
+        if answer.index == Some(IndexState::Failed) {
             self.warning = Some(index_warning(answer.detail.as_deref()));
         } else {
             self.detail = answer.detail;

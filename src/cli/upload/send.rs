@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 use unhex_api::artifacts::{ArtifactKind, UploadAnswer, UploadPlan, UploadQuestion};
 use unhex_api::client::{Client, ClientError, Encoding, FileBody, Place};
-use unhex_build_id::BuildId;
+use unhex_build_id::{BuildId, Hex};
 
 use super::outcome::{Item, Status};
 use super::report::Bars;
@@ -188,13 +188,7 @@ fn hash_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = HashWriter(Sha256::new());
     io::copy(&mut file, &mut hasher)?;
-    let digits = hasher
-        .0
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<Vec<_>>();
-    Ok(digits.concat())
+    Ok(Hex(&hasher.0.finalize()).to_string())
 }
 
 struct HashWriter(Sha256);

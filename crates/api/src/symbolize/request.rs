@@ -2,11 +2,12 @@
 //!
 //! Unknown fields are refused, so that a misspelt option is never silently ignored.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use unhex_build_id::IdKind;
 use utoipa::ToSchema;
 
 use super::{Address, Unsigned64};
+use crate::absent;
 
 /// A batch of addresses of several modules. Everything but `modules[].build_id` and
 /// `modules[].addresses` is optional.
@@ -14,26 +15,33 @@ use super::{Address, Unsigned64};
 #[serde(deny_unknown_fields)]
 pub struct SymbolizeRequest {
     /// Whose profile this is; counted in the metrics of missing symbols.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "absent::or_default",
+        skip_serializing_if = "Labels::is_empty"
+    )]
     pub labels: Labels,
     /// Parts with one `profile_id` count as one profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_id: Option<String>,
     /// Whether this counts as a profile that arrived; `false` for re-symbolizing what was stored.
-    #[serde(default = "yes")]
+    #[serde(default = "yes", deserialize_with = "absent::or_yes")]
     pub observe: bool,
     /// The modules; one may appear several times, the answers keep the order.
     pub modules: Vec<Module>,
     /// How much of a demangled name is wanted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "absent::or_default")]
     pub demangle: Demangle,
     /// Whether inlined calls are wanted. Without them an address has at most one frame: the
     /// function that was really called, with file and line of the address itself, as
     /// `llvm-symbolizer --no-inlines` prints it.
-    #[serde(default = "yes")]
+    #[serde(default = "yes", deserialize_with = "absent::or_yes")]
     pub inlines: bool,
     /// How long to wait for symbols that are being converted, in seconds; at most 60 are waited.
-    #[serde(default = "wait_seconds_default")]
+    #[serde(
+        default = "wait_seconds_default",
+        deserialize_with = "wait_seconds_or_default"
+    )]
     pub wait_seconds: u32,
 }
 
@@ -43,6 +51,10 @@ fn yes() -> bool {
 
 fn wait_seconds_default() -> u32 {
     5
+}
+
+fn wait_seconds_or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(wait_seconds_default))
 }
 
 impl Default for SymbolizeRequest {
@@ -88,17 +100,17 @@ pub struct Module {
     /// The identity of the binary; what it is, `id_kind` says.
     pub build_id: String,
     /// The kind of identity: `gnu`, `go`, `htlhash`, `pdb` or `macho`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "absent::or_default")]
     #[schema(value_type = String, default = "gnu")]
     pub id_kind: IdKind,
     /// Its file name; only for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What the addresses count from.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "absent::or_default")]
     pub address_kind: AddressKind,
     /// Whether the addresses are return addresses, to be looked up at their call.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "absent::or_default")]
     pub adjust: Adjust,
     /// The addresses: hex strings or integers up to 2^64-1.
     pub addresses: Vec<Address>,
@@ -171,7 +183,7 @@ pub struct Segment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<Unsigned64>,
     /// Whether `p_flags` has PF_X.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "absent::or_default")]
     pub executable: bool,
 }
 
@@ -212,6 +224,19 @@ mod tests {
             (request.observe, request.inlines, request.wait_seconds),
             (true, true, 5)
         );
+    }
+
+    #[test]
+    fn null_is_the_same_as_no_field_wherever_a_field_is_optional() {
+        let text = r#"{"labels": null, "profile_id": null, "observe": null, "demangle": null,
+            "inlines": null, "wait_seconds": null, "modules": [{"build_id": "ab", "addresses": [],
+            "id_kind": null, "name": null, "address_kind": null, "adjust": null, "weights": null,
+            "mapping": null, "segments": null}]}"#;
+        let request: SymbolizeRequest = serde_json::from_str(text).unwrap();
+        let bare = r#"{"modules": [{"build_id": "ab", "addresses": []}]}"#;
+        assert_eq!(request, serde_json::from_str(bare).unwrap());
+        let needed = r#"{"modules": [{"build_id": null, "addresses": []}]}"#;
+        assert!(serde_json::from_str::<SymbolizeRequest>(needed).is_err());
     }
 
     #[test]

@@ -196,7 +196,7 @@ fn is_supplement(elf: &ElfFile<'_>) -> bool {
 
 impl fmt::Display for TextHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        unhex_build_id::Hex(&self.0).fmt(f)
     }
 }
 
