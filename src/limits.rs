@@ -1,4 +1,6 @@
-//! Every bound on what strangers send, each with its reason; docs/limits.md lists them.
+//! Every bound on what strangers send that can be set, each with its reason; docs/limits.md lists
+//! them. Bounds that nobody needs to set are constants where they are used, and stand in
+//! docs/fixed-limits.md.
 //!
 //! One line here declares a limit whole: its field, flag, `UNHEX_*` variable, key in `unhex.toml`,
 //! default and reason. A test compares docs/limits.md with [`LIMITS`].
@@ -360,7 +362,8 @@ limits! {
 pub fn document() -> String {
     let mut text = String::from(
         "# Limits\n\n\
-         Every bound on what strangers send. Each can be set by a flag of `unhex serve`, by an\n\
+         Every bound on what strangers send that can be set; those that cannot stand in\n\
+         [fixed-limits.md](fixed-limits.md). Each is set by a flag of `unhex serve`, by an\n\
          environment variable, or under `[limits]` in `unhex.toml` (the flag's name without the\n\
          dashes in front, `_` for `-`). Sizes take `KiB`, `MiB`, `GiB`; times take `s`, `m`, `h`.\n\
          Written by `UPDATE=1 cargo test -p unhex --test server documents`; see `src/limits.rs`.\n\n\

@@ -6,6 +6,7 @@
 mod documents;
 mod edges;
 mod files;
+mod limits;
 mod repository;
 mod rooms;
 
