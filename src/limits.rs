@@ -312,7 +312,7 @@ limits! {
     symbolize_modules_max: Count = 4_096, "UNHEX_SYMBOLIZE_MODULES_MAX";
     /// How long one `/symbolize` request may take beside the wait for conversions that it asks for,
     /// and the look-ups of one `/observe`: a sound store answers in milliseconds, and a million
-    /// addresses take a second. What is not known by then reads `timeout`.
+    /// addresses take a second. What is not known by then reads `unavailable`.
     symbolize_seconds_max: Seconds = 30, "UNHEX_SYMBOLIZE_SECONDS_MAX";
     /// Memory of all `/symbolize` requests at once, by an estimate from their bodies and addresses:
     /// seven of the largest, or thousands of usual ones.

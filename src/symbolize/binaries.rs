@@ -81,7 +81,7 @@ impl Without {
         let detail = "it was not known in time (--symbolize-seconds-max); ask again";
         Self {
             retry_after_seconds: Some(RETRY_AFTER_SECONDS),
-            ..Self::new(ModuleStatus::Timeout, detail)
+            ..Self::new(ModuleStatus::Unavailable, detail)
         }
     }
 

@@ -51,7 +51,7 @@ impl Found {
         }
     }
 
-    /// Answers what was not looked up by then with `timeout`.
+    /// Answers what was not looked up by then with `unavailable`.
     pub(super) fn answered_by(self, deadline: Instant) -> Self {
         let deadline = Some(deadline);
         Self { deadline, ..self }

@@ -160,7 +160,7 @@ async fn a_store_that_hangs_costs_only_what_hangs_in_it() {
         .expect("an answer");
     let statuses: Vec<_> = answer.modules.iter().map(|module| module.status).collect();
     let expected = [
-        ModuleStatus::Timeout,
+        ModuleStatus::Unavailable,
         ModuleStatus::Found,
         ModuleStatus::UnknownBuildId,
     ];

@@ -22,7 +22,7 @@ pub struct ModuleAnswer {
     /// The same in words, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// When to ask again, in seconds; there when `status` is `pending`, or `timeout` of the request.
+    /// When to ask again, in seconds; there when `status` is `pending`, or `unavailable` for want of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
     /// How good the symbols are.
@@ -101,8 +101,7 @@ pub enum ModuleStatus {
     Unsupported,
     /// Its debug file exceeds a limit.
     TooLarge,
-    /// Its debug file took longer to convert than the limit; or, with `retry_after_seconds`, the
-    /// server was too slow to say, and should be asked again.
+    /// Its debug file took longer to convert than the limit.
     Timeout,
     /// It is not known now; ask again.
     Unavailable,
