@@ -70,8 +70,7 @@ const FETCH_BYTES_MAX: usize = 1024;
 
 /// Reads a byte of every cache line from `start` to `end`, so that all are on their way at once.
 ///
-/// Decoding would ask for one, wait, and learn from it where the next one is. Over a large index most
-/// of a sparse batch's time is that waiting.
+/// Decoding would ask for one, wait, and learn from it where the next one is.
 #[inline]
 pub(super) fn fetch(data: &[u8], start: usize, end: usize) {
     let end = end
