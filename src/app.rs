@@ -6,7 +6,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::artifacts::store::{LocalStore, ObjectStore, StoreError};
-use crate::artifacts::{ArtifactLimits, Artifacts, ArtifactsParts, Clock};
+use crate::artifacts::{
+    ArtifactLimits, Artifacts, ArtifactsParts, Clock, SetupError, UpstreamAddresses,
+    UpstreamLimits, UpstreamSettings, Upstreams,
+};
 use crate::config::Config;
 use crate::conversion::{ConversionLimits, Converter, MeteredConverter};
 use crate::metrics::Metrics;
@@ -48,6 +51,9 @@ pub enum OpenError {
     /// The folder for the data cannot be made or used.
     #[error("the data folder cannot be used")]
     Data(#[from] StoreError),
+    /// Upstream servers cannot be asked.
+    #[error(transparent)]
+    Upstream(#[from] SetupError),
     /// The runtime stops already.
     #[error("opening the data folder was cut off: {0}")]
     Cut(String),
@@ -74,11 +80,13 @@ impl App {
             metrics: Arc::clone(&metrics),
         };
         let store: Arc<dyn ObjectStore> = Arc::new(store);
+        let upstreams = Upstreams::new(&upstream_settings(&config), &metrics, &background.tasks)?;
         let artifacts = Arc::new(Artifacts::new(ArtifactsParts {
             store: Arc::clone(&store),
             converter: Arc::new(converter),
             clock: Clock::system(),
             limits: ArtifactLimits::from(&config.limits),
+            upstreams,
             metrics: Arc::clone(&metrics),
             tasks: background.tasks.clone(),
             stopping: background.stopping.clone(),
@@ -104,5 +112,19 @@ impl App {
             metrics,
             background,
         })
+    }
+}
+
+/// Who is asked for what the store has not, and within which bounds.
+fn upstream_settings(config: &Config) -> UpstreamSettings {
+    let servers = config.upstream.servers.iter();
+    UpstreamSettings {
+        servers: servers.map(|server| server.url().clone()).collect(),
+        redirects_to: if config.upstream.allow_private {
+            UpstreamAddresses::All
+        } else {
+            UpstreamAddresses::Public
+        },
+        limits: UpstreamLimits::from(&config.limits),
     }
 }

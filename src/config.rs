@@ -4,6 +4,7 @@
 //! that a test can make one by hand.
 
 mod signal;
+mod upstream;
 mod write_token;
 
 use std::env::VarError;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 use crate::limits::{LimitSettings, Limits, Seconds};
 
 pub use signal::{ParseShareError, Share, SignalConfig, SignalSettings};
+pub use upstream::{ParseUpstreamUrlError, UpstreamConfig, UpstreamUrl};
 pub use write_token::WriteToken;
 
 /// The file that is read when no other is named.
@@ -41,6 +43,8 @@ pub struct Config {
     pub converter_program: PathBuf,
     /// How long a stop waits for requests and background tasks.
     pub shutdown: Duration,
+    /// Who is asked for what is missing.
+    pub upstream: UpstreamConfig,
     /// When missing symbols are alerted on.
     pub signal: SignalConfig,
     /// Bounds on what strangers send.
@@ -55,6 +59,7 @@ impl Default for Config {
             write_token: None,
             converter_program: PathBuf::from("unhex"),
             shutdown: Duration::from_secs(SHUTDOWN_SECONDS),
+            upstream: UpstreamConfig::default(),
             signal: SignalConfig::default(),
             limits: Limits::default(),
         }
@@ -133,6 +138,25 @@ pub struct Settings {
     /// What is logged, as in `info` or `unhex=debug,info` [default: info].
     #[arg(long, env = "UNHEX_LOG", value_name = "FILTER")]
     pub log: Option<String>,
+    /// Another debuginfod server that is asked for what is missing here; may be given several
+    /// times, the preferred first.
+    ///
+    /// `http://` or `https://`, with a path, user name and password where the server wants them. All
+    /// are asked at once.
+    #[arg(
+        long,
+        env = "UNHEX_UPSTREAMS",
+        value_name = "URL",
+        value_delimiter = ','
+    )]
+    pub upstream: Option<Vec<UpstreamUrl>>,
+    /// Lets redirects of upstream servers lead to private, loopback and link-local addresses.
+    ///
+    /// Upstream servers themselves may have such an address in any case.
+    #[arg(long, env = "UNHEX_UPSTREAM_ALLOW_PRIVATE", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, value_name = "true|false",
+          hide_short_help = true)]
+    pub upstream_allow_private: Option<bool>,
     /// When missing symbols are alerted on.
     #[command(flatten)]
     pub signal: SignalSettings,
@@ -153,6 +177,8 @@ impl Settings {
             converter_program: self.converter_program.or(under.converter_program),
             log_format: self.log_format.or(under.log_format),
             log: self.log.or(under.log),
+            upstream: self.upstream.or(under.upstream),
+            upstream_allow_private: self.upstream_allow_private.or(under.upstream_allow_private),
             signal: self.signal.over(under.signal),
             limits: self.limits.over(under.limits),
         }
@@ -252,6 +278,10 @@ fn resolve(settings: Settings, write_token: Option<WriteToken>) -> Result<Config
         shutdown: settings
             .shutdown_seconds
             .map_or(defaults.shutdown, Seconds::duration),
+        upstream: UpstreamConfig {
+            servers: settings.upstream.unwrap_or_default(),
+            allow_private: settings.upstream_allow_private.unwrap_or(false),
+        },
         signal: settings.signal.resolve(),
         limits: settings.limits.resolve(),
     })

@@ -344,6 +344,22 @@ limits! {
     /// How long a debuginfod client waits for the first byte at most: it gives up at 90 s itself,
     /// and waits gladly until then.
     debuginfod_wait_seconds_max: Seconds = 80, "UNHEX_DEBUGINFOD_WAIT_SECONDS_MAX";
+    /// Longest silence of an upstream, before and in its answer: waiting clients bear twice that.
+    upstream_first_byte_seconds_max: Seconds = 10, "UNHEX_UPSTREAM_FIRST_BYTE_SECONDS_MAX";
+    /// How long one file may be fetched from upstream in all: half a gigabyte takes so long at 2 MB/s.
+    upstream_seconds_max: Seconds = 300, "UNHEX_UPSTREAM_SECONDS_MAX";
+    /// How long it is remembered that no upstream has a file; debuginfod clients do it so long too.
+    upstream_absent_seconds_max: Seconds = 600, "UNHEX_UPSTREAM_ABSENT_SECONDS_MAX";
+    /// Requests to one upstream at once, the rest waits: thirty unknown build IDs make sixty.
+    upstream_requests_max: Count = 64, "UNHEX_UPSTREAM_REQUESTS_MAX";
+    /// Files that are fetched from upstream or wait for it, over all requests: each costs a task.
+    upstream_fetches_max: Count = 4_096, "UNHEX_UPSTREAM_FETCHES_MAX";
+    /// Failures in a row after which an upstream server is left alone.
+    upstream_failures_max: Count = 5, "UNHEX_UPSTREAM_FAILURES_MAX";
+    /// How long it is left alone, before one request tries it again.
+    upstream_rest_seconds_max: Seconds = 30, "UNHEX_UPSTREAM_REST_SECONDS_MAX";
+    /// Memory for source files that were fetched from upstream servers, for an hour at most.
+    upstream_sources_bytes_max: Bytes = 64 << 20, "UNHEX_UPSTREAM_SOURCES_BYTES_MAX";
     /// How long one `/metadata` query may search; the reference server takes 5 s too.
     metadata_seconds_max: Seconds = 5, "UNHEX_METADATA_SECONDS_MAX";
     /// Results of one `/metadata` query: a whole distribution's `/usr/bin` fits.

@@ -57,7 +57,8 @@ impl Inner {
         Ok(ingested)
     }
 
-    async fn take_in(
+    /// Validates, compares and publishes.
+    pub(super) async fn take_in(
         self: &Arc<Self>,
         received: Received,
         mut upload: Upload,

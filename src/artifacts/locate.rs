@@ -181,7 +181,7 @@ fn section_range(
 
 /// When the first file of a build ID was uploaded: its sources count as modified then, since they are
 /// older than what was built from them, and gdb warns of a source that is newer.
-fn earliest_upload(state: &State) -> SystemTime {
+pub(super) fn earliest_upload(state: &State) -> SystemTime {
     let uploads = state.artifacts.iter();
     let seconds = uploads.map(|artifact| artifact.body.provenance.at_unix_seconds);
     UNIX_EPOCH + Duration::from_secs(seconds.min().unwrap_or_default())

@@ -165,6 +165,12 @@ pub enum LocateError {
         /// What was found.
         detail: String,
     },
+    /// The store has nothing, and upstream servers did not say whether they have.
+    #[error("upstream servers cannot say: {detail}")]
+    Upstream {
+        /// What failed, by server.
+        detail: String,
+    },
     /// The converter cannot be run; this says nothing about the files.
     #[error("no symbol index can be made now: {detail}")]
     Converter {

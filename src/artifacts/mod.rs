@@ -38,6 +38,7 @@ pub mod state;
 pub mod store;
 mod superseded;
 mod sweep;
+mod upstream;
 
 pub use crate::conversion::{IndexFailure, IndexFailureKind};
 pub use clock::Clock;
@@ -57,6 +58,9 @@ pub use receive::{ContentEncoding, Received, Receiver, ZSTD_WINDOW_LOG_MAX};
 pub use source_path::canonical_source_path;
 pub use sources::{SourceLimits, SourcesError};
 pub use sweep::Swept;
+pub use upstream::{
+    Asker, Fetching, SetupError, UpstreamAddresses, UpstreamLimits, UpstreamSettings, Upstreams,
+};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -103,6 +107,8 @@ pub struct ArtifactsParts {
     pub clock: Clock,
     /// Bounds on uploads.
     pub limits: ArtifactLimits,
+    /// Who is asked for what the store has not.
+    pub upstreams: Upstreams,
     /// Where its caches are counted.
     pub metrics: Arc<Metrics>,
     /// Counts what goes on behind requests; a stop waits for it.
@@ -146,6 +152,7 @@ struct Inner {
     bundles: moka::sync::Cache<ContentHash, Bundle>,
     offers: moka::sync::Cache<UploadId, Offer>,
     indexing: Indexing,
+    upstreams: Upstreams,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -158,6 +165,7 @@ impl Artifacts {
             converter,
             clock,
             limits,
+            upstreams,
             metrics,
             tasks,
             stopping,
@@ -179,6 +187,7 @@ impl Artifacts {
                     .max_capacity(OFFERS_MAX)
                     .build(),
                 indexing: Indexing::new(converter, tasks.clone()),
+                upstreams,
                 store,
                 clock,
                 limits,

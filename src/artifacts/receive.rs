@@ -139,6 +139,17 @@ impl Receiver {
     }
 }
 
+impl Received {
+    /// The whole content in memory, for what is known to be small.
+    pub(super) async fn into_bytes(self) -> Result<Bytes, IngestError> {
+        spawn(move || {
+            let bytes = std::fs::read(self.staged.path()).map_err(not_staged)?;
+            Ok(bytes.into())
+        })
+        .await
+    }
+}
+
 async fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, IngestError> + Send + 'static,
 ) -> Result<T, IngestError> {

@@ -4,17 +4,24 @@
 //! a body that breaks off leaves a damaged file in their cache. So nothing is answered with 200
 //! before the complete, verified file is open and its first piece is read.
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri};
 use tokio::time::error::Elapsed;
 
+use super::ClientAddress;
 use super::build_path::{self, ArtifactQuestion, Wanted};
 use super::download::Download;
 use super::error::{ApiError, ApiErrorKind};
 use crate::app::App;
-use crate::artifacts::ArtifactKind;
+use crate::artifacts::{ArtifactKind, Asker};
 use crate::metrics::DebuginfodResult;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// A debug file or an executable, whole. GET and HEAD of everything under `/buildid` come here.
 #[utoipa::path(
@@ -45,6 +52,7 @@ use crate::metrics::DebuginfodResult;
 )]
 pub(super) async fn get_artifact(
     State(app): State<App>,
+    client: Option<Extension<ClientAddress>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -52,7 +60,7 @@ pub(super) async fn get_artifact(
     let question = build_path::question(&uri);
     let artifact_type = question.as_ref().map_or("invalid", |q| q.wanted.as_str());
     let answered = async {
-        let found = find(&app, &question?).await?;
+        let found = find(&app, &question?, &asker(client, &headers)).await?;
         found.answer(&method, &headers).await
     };
     let wait = app.config.limits.debuginfod_wait_seconds_max;
@@ -65,7 +73,7 @@ pub(super) async fn get_artifact(
     response
 }
 
-/// A source file that was uploaded for this build; headers and errors as of the other artifacts.
+/// A source file that was uploaded for this build, or that an upstream server has; headers and errors as of the other artifacts.
 #[utoipa::path(
     get,
     path = "/buildid/{id}/source/{path}",
@@ -125,23 +133,36 @@ fn result_of(error: &ApiError) -> DebuginfodResult {
     }
 }
 
-/// What the question asks for, if the store has it.
-async fn find(app: &App, question: &ArtifactQuestion) -> Result<Download, ApiError> {
+/// Who asks, for upstream servers that are asked in turn.
+fn asker(client: Option<Extension<ClientAddress>>, headers: &HeaderMap) -> Asker {
+    let address = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.0.0.ip());
+    let forwarded_for = headers.get_all(X_FORWARDED_FOR).into_iter();
+    Asker::client(address, forwarded_for.map(HeaderValue::as_bytes))
+}
+
+/// What the question asks for, if the store or an upstream server has it.
+async fn find(app: &App, question: &ArtifactQuestion, asker: &Asker) -> Result<Download, ApiError> {
     let absent = || ApiError::not_found("not found");
     let id = app.artifacts.resolve(&question.identity).await?;
     let id = id.ok_or_else(absent)?;
     let artifacts = &app.artifacts;
     let found = match &question.wanted {
         Wanted::Debuginfo => artifacts
-            .locate(&id, ArtifactKind::Debuginfo)
+            .locate_or_fetch((&id, ArtifactKind::Debuginfo), asker)
             .await?
             .map(Download::file),
         Wanted::Executable => artifacts
-            .locate(&id, ArtifactKind::Executable)
+            .locate_or_fetch((&id, ArtifactKind::Executable), asker)
             .await?
             .map(Download::file),
-        Wanted::Section(name) => artifacts.section(&id, name).await?.map(Download::section),
-        Wanted::Source(path) => artifacts.source(&id, path).await?.map(Download::source),
+        Wanted::Section(name) => artifacts
+            .section_or_fetch((&id, name), asker)
+            .await?
+            .map(Download::section),
+        Wanted::Source(path) => artifacts
+            .source_or_fetch((&id, path), asker)
+            .await?
+            .map(Download::source),
     };
     found.ok_or_else(absent)
 }

@@ -233,6 +233,7 @@ impl From<LocateError> for ApiError {
     fn from(error: LocateError) -> Self {
         let detail = match &error {
             LocateError::Damaged { .. } => "a stored object is damaged; the server's log names it",
+            LocateError::Upstream { .. } => "upstream servers cannot say now; ask again later",
             _ => "the object store cannot be read now; ask again later",
         };
         Self::new(ApiErrorKind::Unavailable, detail).with_source(error)

@@ -33,11 +33,11 @@ mod wire;
 
 pub use serving::{ClientAddress, Server};
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::{Extension, Router};
 use http::header::{self, HeaderValue};
 use http::{Method, Uri};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -142,7 +142,9 @@ async fn unmatched(State(app): State<App>, request: Request) -> Response {
     let (parts, _body) = request.into_parts();
     let mut response = match parts.method {
         Method::GET | Method::HEAD => {
-            debuginfod::get_artifact(State(app), parts.method, parts.uri, parts.headers).await
+            let client = parts.extensions.get().copied().map(Extension);
+            let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
+            debuginfod::get_artifact(State(app), client, method, uri, headers).await
         }
         _ => {
             let mut refusal = method_not_allowed(parts.method, parts.uri).await;

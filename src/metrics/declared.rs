@@ -149,8 +149,20 @@ metrics! {
     /// Objects of the ledger, segments and decisions to ignore, that are there and cannot be read:
     /// damaged, too large or out of reach. They are left alone and what is in them does not count.
     ledger_unreadable: IntGaugeVec = "unhex_ledger_unreadable_objects" [];
+    /// Questions to upstream servers (`upstream` is the host of the configured URL) by result: found,
+    /// absent (404 or 410, the only definite no), timeout, connection, status, redirect, lie (no such
+    /// file, too long, a page of HTML), `not_stored` (this server's fault), resting (left alone
+    /// since it failed too often). Alert on a rising share of the others.
+    upstream_requests: IntCounterVec = "unhex_upstream_requests_total" ["upstream", "result"];
+    /// Seconds from a question to an upstream server to its last word, with repetitions and the body.
+    upstream_seconds: HistogramVec = "unhex_upstream_request_duration_seconds" ["upstream"];
+    /// Bytes of bodies that came from an upstream server, as sent.
+    upstream_received_bytes: IntCounterVec = "unhex_upstream_received_bytes_total" ["upstream"];
+    /// 1 while an upstream server is left alone since it failed too often, else 0.
+    upstream_resting: IntGaugeVec = "unhex_upstream_resting" ["upstream"];
     /// Questions to a cache by its name (states: what is known of build IDs; indexes: open symbol
-    /// indexes) and by result: hit or miss.
+    /// indexes; `upstream_absent`: what no upstream server has; `upstream_sources`: source files from
+    /// there) and by result: hit or miss.
     cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];
     /// Entries in a cache after the last miss.
     cache_entries: IntGaugeVec = "unhex_cache_entries" ["cache"];

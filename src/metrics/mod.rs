@@ -7,8 +7,10 @@
 
 mod declared;
 mod process;
+mod upstream;
 
 pub use declared::{METRICS, MetricEntry, document};
+pub use upstream::{UpstreamMeter, UpstreamResult};
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -73,6 +75,10 @@ pub enum Cache {
     States,
     /// Open symbol indexes.
     Indexes,
+    /// What no upstream server has.
+    UpstreamAbsent,
+    /// Source files that were fetched from upstream.
+    UpstreamSources,
 }
 
 impl Cache {
@@ -80,6 +86,8 @@ impl Cache {
         match self {
             Self::States => "states",
             Self::Indexes => "indexes",
+            Self::UpstreamAbsent => "upstream_absent",
+            Self::UpstreamSources => "upstream_sources",
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The distinct binaries of a request: what each is, and whether there is an index of it now.
 //!
 //! Several modules may name one binary, in several spellings; its index is asked for once. All are
-//! asked in rounds: those that are being converted are asked again in the next one, and stand in
+//! asked in rounds: those that are being fetched or converted are asked again in the next one, and stand in
 //! nobody's way meanwhile. What is not known when the time is over is answered so.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _};
 use rustc_hash::FxHashMap;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -21,7 +21,7 @@ use unhex_symbols::segments::LoadSegments;
 use super::open_indexes::{OpenError, OpenIndex, OpenIndexes};
 use super::words;
 use crate::artifacts::{
-    Artifacts, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
+    Artifacts, Fetching, IndexFailure, IndexFailureKind, IndexFile, IndexLookup, LocateError,
 };
 
 /// Binaries of one request whose index is asked for at the same time.
@@ -147,8 +147,8 @@ pub(super) struct Finder<'a> {
 enum Asked {
     /// Nobody has answered yet.
     NotYet,
-    /// It was being converted when it was asked last.
-    Converting,
+    /// What it lacks was being fetched, or it was being converted, when it was asked last.
+    Waiting(Fetching),
     Answered(Binary),
 }
 
@@ -166,7 +166,7 @@ impl Finder<'_> {
         }
         let answer = |asked| match asked {
             Asked::NotYet => Binary::Without(Without::timed_out()),
-            Asked::Converting => Binary::Without(pending()),
+            Asked::Waiting(_) => Binary::Without(pending()),
             Asked::Answered(binary) => binary,
         };
         asked.into_iter().map(answer).collect()
@@ -181,7 +181,7 @@ impl Finder<'_> {
         loop {
             self.ask_each(identities, asked).await;
             let now = Instant::now();
-            let is_waiting = asked.iter().any(|one| matches!(one, Asked::Converting));
+            let is_waiting = asked.iter().any(|one| matches!(one, Asked::Waiting(_)));
             if !is_waiting || now >= self.converted_by {
                 return;
             }
@@ -199,7 +199,13 @@ impl Finder<'_> {
         let numbered = identities.iter().enumerate().zip(asked.iter());
         let open = numbered.filter(|(_, one)| !matches!(one, Asked::Answered(_)));
         let asking: Vec<_> = open
-            .map(|((number, identity), _)| async move { (number, self.ask(identity).await) })
+            .map(|((number, identity), one)| {
+                let before = match one {
+                    Asked::Waiting(fetching) => Some(fetching.clone()),
+                    Asked::NotYet | Asked::Answered(_) => None,
+                };
+                async move { (number, self.ask(identity, before).await) }
+            })
             .collect();
         let mut answers = stream::iter(asking).buffer_unordered(LOOKUPS_AT_ONCE);
         while let Some((number, answer)) = answers.next().await {
@@ -209,15 +215,20 @@ impl Finder<'_> {
         }
     }
 
-    async fn ask(self, identity: &Result<Identity, ParseIdentityError>) -> Asked {
+    /// Asks for one, which was being waited for `before`.
+    async fn ask(
+        self,
+        identity: &Result<Identity, ParseIdentityError>,
+        before: Option<Fetching>,
+    ) -> Asked {
         // The turns are never closed.
         let Ok(_turn) = self.turns.acquire().await else {
             return Asked::NotYet;
         };
         let found = match identity {
-            Ok(Identity::Gnu(id)) => self.find_open(id).await,
+            Ok(Identity::Gnu(id)) => self.find_open(id, before).await,
             Ok(other) => match self.artifacts.resolve(other).await {
-                Ok(Some(id)) => self.find_open(&id).await,
+                Ok(Some(id)) => self.find_open(&id, before).await,
                 Ok(None) => Err(no_alias(other)),
                 Err(error) => Err(not_known_now(other, &error)),
             },
@@ -226,32 +237,56 @@ impl Finder<'_> {
                 Err(Without::new(ModuleStatus::Malformed, detail))
             }
         };
-        match found {
-            Ok(Some(open)) => Asked::Answered(Binary::Open(open)),
-            Ok(None) => Asked::Converting,
-            Err(without) => Asked::Answered(Binary::Without(without)),
-        }
+        found.unwrap_or_else(|without| Asked::Answered(Binary::Without(without)))
     }
 
-    /// The open index of a build ID; `None` while it is being converted.
-    async fn find_open(self, id: &BuildId) -> Result<Option<OpenBinary>, Without> {
+    /// The open index of a build ID, unless it is to be waited for, or a better one is.
+    async fn find_open(self, id: &BuildId, before: Option<Fetching>) -> Result<Asked, Without> {
+        let fetching = if let Some(fetching) = before {
+            fetching
+        } else {
+            let begun = self.artifacts.begin_completion(id).await;
+            begun.map_err(|error| not_known_now(id, &error))?
+        };
         for _ in 0..OPENINGS_MAX {
-            let file = match self.artifacts.index(id).await {
-                Ok(IndexLookup::Ready(file)) => file,
-                Ok(IndexLookup::Failed(failure)) => return Err(failed(&failure)),
-                Ok(IndexLookup::Unknown) => return Err(unknown(id)),
-                Ok(IndexLookup::Converting) => return Ok(None),
-                Err(error) => return Err(not_known_now(id, &error)),
+            let Some(file) = self.find_file(id, &fetching).await? else {
+                break;
             };
             match self.indexes.open(&file).await {
-                Ok(open) => return Ok(Some(open_binary(open, &file))),
+                Ok(open) => return Ok(Asked::Answered(Binary::Open(open_binary(open, &file)))),
                 Err(error) if error.is_gone() => {}
                 Err(error) if error.is_damage() => self.forget(id, &file, &error).await?,
                 Err(error) => return Err(not_opened(id, &error)),
             }
         }
-        // It was replaced each time; whoever waits asks again.
-        Ok(None)
+        // If it was replaced each time, whoever waits asks again, too.
+        Ok(Asked::Waiting(fetching))
+    }
+
+    /// The index of a build ID; `None` while it is being made, or while what may give a much better
+    /// one is being fetched.
+    async fn find_file(
+        self,
+        id: &BuildId,
+        fetching: &Fetching,
+    ) -> Result<Option<IndexFile>, Without> {
+        // Looked at before the index is: what is fetched by now counts in it.
+        let fetched = fetching.clone().now_or_never();
+        match (self.artifacts.index(id).await, fetched) {
+            // Good enough not to wait for a supplementary file.
+            (Ok(IndexLookup::Ready(file)), _)
+                if words::quality(file.quality) >= Quality::Symtab =>
+            {
+                Ok(Some(file))
+            }
+            (Ok(_), None) | (Ok(IndexLookup::Converting), _) => Ok(None),
+            (Ok(IndexLookup::Ready(file)), _) => Ok(Some(file)),
+            (Ok(IndexLookup::Failed(failure)), _) => Err(failed(&failure)),
+            (Ok(IndexLookup::Unknown), Some(Ok(()))) => Err(unknown(id)),
+            (Ok(IndexLookup::Unknown), Some(Err(error))) | (Err(error), _) => {
+                Err(not_known_now(id, &error))
+            }
+        }
     }
 
     /// Lets a damaged index be made anew; if that is of no use, says that it cannot be opened.
@@ -299,7 +334,7 @@ fn pending() -> Without {
         retry_after_seconds: Some(RETRY_AFTER_SECONDS),
         ..Without::new(
             ModuleStatus::Pending,
-            "its debug file is being converted; ask again",
+            "its debug file is being fetched or converted; ask again",
         )
     }
 }

@@ -19,7 +19,7 @@ use unhex::artifacts::store::{
 };
 use unhex::artifacts::{
     ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding, ContentHash,
-    IngestError, Ingested, Origin, Target, Upload,
+    IngestError, Ingested, Origin, Target, Upload, Upstreams,
 };
 use unhex::conversion::{ConversionResult, ConversionSources, Convert, Converted};
 use unhex::limits::Limits;
@@ -342,6 +342,7 @@ fn artifacts(
         limits: ArtifactLimits::from(&Limits::default()),
         tasks: TaskTracker::new(),
         stopping: CancellationToken::new(),
+        upstreams: Upstreams::none(),
         metrics: Arc::new(Metrics::new()),
     })
 }

@@ -43,3 +43,5 @@ mod symbolize_failures;
 mod symbolize_frames;
 mod uploads;
 mod uploads_refused;
+mod upstream;
+mod upstream_faults;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use unhex::app::Background;
 use unhex::artifacts::store::{LocalStore, ObjectStore};
-use unhex::artifacts::{ArtifactLimits, Artifacts, ArtifactsParts, Clock};
+use unhex::artifacts::{ArtifactLimits, Artifacts, ArtifactsParts, Clock, Upstreams};
 use unhex::config::SignalConfig;
 use unhex::conversion::{ConversionLimits, Converter};
 use unhex::limits::Limits;
@@ -97,6 +97,7 @@ impl<'a> Start<'a> {
         let artifacts = Artifacts::new(ArtifactsParts {
             store: Arc::clone(&store),
             converter: Arc::new(converter),
+            upstreams: Upstreams::none(),
             metrics: Arc::clone(metrics),
             clock: self.time.clock(),
             limits: ArtifactLimits::from(&self.limits),

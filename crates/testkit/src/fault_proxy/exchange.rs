@@ -92,9 +92,17 @@ fn file(found: Option<&Vec<u8>>) -> Response {
         Some(body) => (200, body.clone()),
         None => (404, b"not found".to_vec()),
     };
+    let mut headers = vec![(
+        "content-type".to_owned(),
+        "application/octet-stream".to_owned(),
+    )];
+    if status == 200 {
+        // As servers of debug files have it.
+        headers.push(("x-debuginfod-size".to_owned(), body.len().to_string()));
+    }
     Response {
         status,
-        headers: vec![("content-type".to_owned(), "text/plain".to_owned())],
+        headers,
         body,
     }
 }

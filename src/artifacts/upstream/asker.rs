@@ -1,0 +1,112 @@
+//! Who asks, as far as an upstream server is told: `X-Forwarded-For` and its limit.
+//!
+//! Servers may be each other's upstream. Each adds the address of whoever asked it, and none asks
+//! further once the list has eight entries: so every loop ends, as among reference servers.
+
+use std::net::IpAddr;
+
+/// Entries of `X-Forwarded-For` at which nobody is asked any more, the reference server's default.
+const HOPS_MAX: usize = 8;
+
+/// Longest entry that is passed on: an IPv6 address with brackets and a port fits.
+const ENTRY_BYTES_MAX: usize = 64;
+
+/// Who asks for a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asker {
+    /// The entries that the question came with.
+    hops: usize,
+    /// What is passed on; empty when this server asks by itself.
+    forwarded_for: String,
+}
+
+impl Asker {
+    /// A client at `address` whose request had these values of `X-Forwarded-For`.
+    pub fn client<'a>(address: IpAddr, forwarded_for: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let lines = forwarded_for.into_iter();
+        let entries = lines.flat_map(|line| line.split(|byte| *byte == b','));
+        let entries = entries.map(<[u8]>::trim_ascii);
+        let mut hops = 0;
+        let mut text = String::new();
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            hops += 1;
+            // Behind the limit nothing is passed on.
+            if hops < HOPS_MAX {
+                text.push_str(shown(entry));
+                text.push_str(", ");
+            }
+        }
+        text.push_str(&address.to_canonical().to_string());
+        Self {
+            hops,
+            forwarded_for: text,
+        }
+    }
+
+    /// This server itself, on behalf of a batch.
+    pub fn this_server() -> Self {
+        Self::default()
+    }
+
+    /// How many servers and proxies the question has come through.
+    pub(super) fn hops(&self) -> usize {
+        self.hops
+    }
+
+    /// Whether it has come through too many to be asked any further.
+    pub(super) fn is_at_the_limit(&self) -> bool {
+        self.hops >= HOPS_MAX
+    }
+
+    /// The `X-Forwarded-For` that an upstream server gets.
+    pub(super) fn forwarded_for(&self) -> Option<&str> {
+        Some(self.forwarded_for.as_str()).filter(|text| !text.is_empty())
+    }
+}
+
+/// An entry as it may be passed on, `unknown` (RFC 7239 §6.2) for what is none.
+fn shown(entry: &[u8]) -> &str {
+    let is_sound = entry.len() <= ENTRY_BYTES_MAX && entry.iter().all(u8::is_ascii_graphic);
+    let text = std::str::from_utf8(entry).ok().filter(|_| is_sound);
+    text.unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9));
+
+    #[test]
+    fn the_client_is_added_to_whom_it_asks_for() {
+        let direct = Asker::client(CLIENT, []);
+        assert_eq!(direct.forwarded_for(), Some("192.0.2.9"));
+        let mapped = Asker::client("::ffff:192.0.2.9".parse().unwrap(), []);
+        assert_eq!(mapped, direct);
+        let lines: [&[u8]; 2] = [b"198.51.100.1, 2001:db8::1", b" unknown "];
+        let behind = Asker::client(CLIENT, lines);
+        assert_eq!(behind.hops(), 3);
+        assert_eq!(
+            behind.forwarded_for(),
+            Some("198.51.100.1, 2001:db8::1, unknown, 192.0.2.9")
+        );
+        assert_eq!(Asker::this_server().forwarded_for(), None);
+    }
+
+    #[test]
+    fn eight_entries_are_the_limit() {
+        let seven: &[u8] = b"1,2,3,4,5,6,7";
+        assert!(!Asker::client(CLIENT, [seven]).is_at_the_limit());
+        assert!(Asker::client(CLIENT, [seven, b"8"]).is_at_the_limit());
+        assert!(Asker::client(CLIENT, [b"1,".repeat(100_000).as_slice()]).is_at_the_limit());
+    }
+
+    #[test]
+    fn what_no_header_can_carry_is_not_passed_on() {
+        let long = [b'a'; 65];
+        let lines: [&[u8]; 3] = [b"a b", &long, b"\xff,\x01"];
+        let asker = Asker::client(CLIENT, lines);
+        let expected = "unknown, unknown, unknown, unknown, 192.0.2.9";
+        assert_eq!(asker.forwarded_for(), Some(expected));
+    }
+}
