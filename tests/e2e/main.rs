@@ -8,4 +8,5 @@ mod large;
 mod llvm;
 mod symbol_server;
 mod tour;
+mod upstream;
 mod valgrind;

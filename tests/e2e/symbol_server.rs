@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use unhex_testkit::fixture::{Fixture, build_id_of};
-use unhex_testkit::server::Server;
+use unhex_testkit::server::{Home, Server};
 use unhex_testkit::{http, run, tools::Tool};
 use zip::write::SimpleFileOptions;
 
@@ -22,8 +22,13 @@ pub(crate) struct SymbolServer {
 
 impl SymbolServer {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more arguments of `unhex serve`.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
         Self {
-            server: Server::start(UNHEX),
+            server: Server::start_in(Home::new(), UNHEX, arguments),
             folder: tempfile::tempdir().expect("a temporary folder"),
         }
     }

@@ -31,6 +31,14 @@ impl Reference {
     /// # Panics
     /// If it does not become ready, or something is missing and `CI` is `true`.
     pub fn start(folders: &[&Path]) -> Option<Self> {
+        Self::start_behind(folders, "")
+    }
+
+    /// The same, and it asks the servers of `upstreams`, in its namespace, for what it has not.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    pub fn start_behind(folders: &[&Path], upstreams: &str) -> Option<Self> {
         let debuginfod = tools::DEBUGINFOD.find()?;
         let unshare = tools::UNSHARE.find()?;
         let nsenter = tools::NSENTER.find()?;
@@ -54,7 +62,8 @@ impl Reference {
             .arg(PORT.to_string())
             .arg("-F")
             .args(folders)
-            .env_remove("DEBUGINFOD_URLS")
+            .env("DEBUGINFOD_URLS", upstreams)
+            .env("DEBUGINFOD_CACHE_PATH", folder.path().join("upstream"))
             .env("HOME", folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
