@@ -1,11 +1,12 @@
 //! Everything that a running server is made of, wired once from the configuration.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::artifacts::store::{LocalStore, ObjectStore, StoreError};
+use crate::artifacts::store::{LocalStore, ObjectStore, S3Parts, S3Store, StoreError};
 use crate::artifacts::{
     ArtifactLimits, Artifacts, ArtifactsParts, Clock, SetupError, UpstreamAddresses,
     UpstreamLimits, UpstreamSettings, Upstreams,
@@ -54,9 +55,46 @@ pub enum OpenError {
     /// Upstream servers cannot be asked.
     #[error(transparent)]
     Upstream(#[from] SetupError),
+    /// The bucket refuses to be used.
+    #[error("the bucket cannot be used")]
+    Bucket(#[source] StoreError),
     /// The runtime stops already.
     #[error("opening the data folder was cut off: {0}")]
     Cut(String),
+}
+
+/// How long a start waits for the bucket: longer than a request takes that is tried again.
+const BUCKET_SECONDS_MAX: Duration = Duration::from_secs(10);
+
+/// The bucket, if one is configured, else the folder.
+async fn open_store(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+    background: &Background,
+) -> Result<Arc<dyn ObjectStore>, OpenError> {
+    let Some(bucket) = config.s3.clone() else {
+        let data = config.data.clone();
+        let opening = tokio::task::spawn_blocking(move || LocalStore::open(&data));
+        let opened = opening.await;
+        return Ok(Arc::new(
+            opened.map_err(|error| OpenError::Cut(error.to_string()))??,
+        ));
+    };
+    let store = S3Store::open(S3Parts {
+        config: bucket,
+        data: config.data.clone(),
+        metrics: Arc::clone(metrics),
+        tasks: background.tasks.clone(),
+    });
+    let store = store.await?;
+    match tokio::time::timeout(BUCKET_SECONDS_MAX, store.check()).await {
+        Ok(Ok(())) => {}
+        // Waiting would not help.
+        Ok(Err(error @ StoreError::Refused { .. })) => return Err(OpenError::Bucket(error)),
+        Ok(Err(error)) => tracing::warn!(%error, "not ready until the bucket answers: {error}"),
+        Err(elapsed) => tracing::warn!("not ready until the bucket answers: {elapsed}"),
+    }
+    Ok(Arc::new(store))
 }
 
 impl App {
@@ -66,12 +104,9 @@ impl App {
     /// If the data folder cannot be made or read.
     pub async fn open(config: Config) -> Result<Self, OpenError> {
         let background = Background::default();
-        let data = config.data.clone();
-        let store = tokio::task::spawn_blocking(move || LocalStore::open(&data));
-        let store = store
-            .await
-            .map_err(|error| OpenError::Cut(error.to_string()))??;
         let metrics = Arc::new(Metrics::new());
+        // What a bucket needs to open is large, and most servers have none.
+        let store = Box::pin(open_store(&config, &metrics, &background)).await?;
         let converter = MeteredConverter {
             converter: Converter::new(
                 config.converter_program.clone(),
@@ -79,7 +114,6 @@ impl App {
             ),
             metrics: Arc::clone(&metrics),
         };
-        let store: Arc<dyn ObjectStore> = Arc::new(store);
         let upstreams = Upstreams::new(&upstream_settings(&config), &metrics, &background.tasks)?;
         let artifacts = Arc::new(Artifacts::new(ArtifactsParts {
             store: Arc::clone(&store),

@@ -3,6 +3,7 @@
 //! The only place that reads the environment. The result says all that a server needs to know, so
 //! that a test can make one by hand.
 
+mod s3;
 mod signal;
 mod upstream;
 mod write_token;
@@ -19,6 +20,10 @@ use serde::Deserialize;
 
 use crate::limits::{LimitSettings, Limits, Seconds};
 
+pub use s3::{
+    ParseS3UrlError, S3Addressing, S3Config, S3Credentials, S3Encryption, S3Patience, S3Settings,
+    S3Url,
+};
 pub use signal::{ParseShareError, Share, SignalConfig, SignalSettings};
 pub use upstream::{ParseUpstreamUrlError, UpstreamConfig, UpstreamUrl};
 pub use write_token::WriteToken;
@@ -35,8 +40,10 @@ const SHUTDOWN_SECONDS: u64 = 25;
 pub struct Config {
     /// Where to listen; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// The folder with everything that is stored.
+    /// The folder with everything that is stored; with a bucket, what was fetched from it.
     pub data: PathBuf,
+    /// The bucket with everything that is stored, instead of the folder.
+    pub s3: Option<S3Config>,
     /// What a writer must show; without one everybody may write.
     pub write_token: Option<WriteToken>,
     /// The `unhex` program that conversion children are started from.
@@ -56,6 +63,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8002)),
             data: PathBuf::from("./unhex-data"),
+            s3: None,
             write_token: None,
             converter_program: PathBuf::from("unhex"),
             shutdown: Duration::from_secs(SHUTDOWN_SECONDS),
@@ -92,7 +100,7 @@ pub struct ServeArgs {
     /// A file with settings; without this flag `unhex.toml` in the current folder, if there is one.
     ///
     /// Keys are the flags' names with `_` for `-`, limits under `[limits]`, those of missing symbols
-    /// under `[signal]`. A flag wins over its
+    /// under `[signal]`, those of the bucket under `[s3]`. A flag wins over its
     /// `UNHEX_*` variable, a variable over the file, the file over the default.
     #[arg(long, env = "UNHEX_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -157,6 +165,9 @@ pub struct Settings {
           default_missing_value = "true", require_equals = true, value_name = "true|false",
           hide_short_help = true)]
     pub upstream_allow_private: Option<bool>,
+    /// The bucket with everything that is stored.
+    #[command(flatten)]
+    pub s3: S3Settings,
     /// When missing symbols are alerted on.
     #[command(flatten)]
     pub signal: SignalSettings,
@@ -179,6 +190,7 @@ impl Settings {
             log: self.log.or(under.log),
             upstream: self.upstream.or(under.upstream),
             upstream_allow_private: self.upstream_allow_private.or(under.upstream_allow_private),
+            s3: self.s3.over(under.s3),
             signal: self.signal.over(under.signal),
             limits: self.limits.over(under.limits),
         }
@@ -282,6 +294,7 @@ fn resolve(settings: Settings, write_token: Option<WriteToken>) -> Result<Config
             servers: settings.upstream.unwrap_or_default(),
             allow_private: settings.upstream_allow_private.unwrap_or(false),
         },
+        s3: settings.s3.resolve(),
         signal: settings.signal.resolve(),
         limits: settings.limits.resolve(),
     })

@@ -9,8 +9,6 @@
 //! at all bytes would find nothing more.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +16,15 @@ use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
 
 use super::content_hash::ContentHash;
+use super::fingerprint::Fingerprint;
 use super::layout::{self, UploadId};
 use super::located::LocateError;
 use super::record::ArtifactRecord;
 use super::single_flight::{Landing, SingleFlight};
 use super::state::Stored;
-use super::store::{BlobForm, LocalFile, ObjectKey, ObjectStore, StoreError};
+use super::store::{
+    BlobForm, LocalFile, ObjectKey, ObjectStore, StoreError, StoredBlob, Verification,
+};
 
 /// Blobs whose hashes are remembered; each takes some 300 bytes.
 const VERIFIED_MAX: u64 = 100_000;
@@ -69,27 +70,6 @@ pub(super) struct Blobs {
     hashing: SingleFlight<(ObjectKey, Fingerprint), Result<(), LocateError>>,
 }
 
-/// What changes when somebody changes a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Fingerprint {
-    device: u64,
-    inode: u64,
-    size_bytes: u64,
-    modified: (i64, i64),
-}
-
-impl Fingerprint {
-    fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size_bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        })
-    }
-}
-
 impl Blobs {
     pub(super) fn new(store: Arc<dyn ObjectStore>, tasks: TaskTracker) -> Self {
         Self {
@@ -106,6 +86,9 @@ impl Blobs {
     /// The blob as a complete file that has been compared with its hash.
     pub(super) async fn open(&self, blob: &BlobRef<'_>) -> Result<LocalFile, LocateError> {
         let (key, file) = self.find(blob).await?;
+        if file.verification == Verification::Done {
+            return Ok(file);
+        }
         let fingerprint = fingerprint(&key, &file)?;
         if self.verified.get(&key) == Some(fingerprint) {
             return Ok(file);
@@ -129,6 +112,9 @@ impl Blobs {
             Err(LocateError::Damaged { .. }) => return Ok(false),
             found => found?,
         };
+        if file.verification == Verification::Done {
+            return Ok(true);
+        }
         let fingerprint = fingerprint(&key, &file)?;
         if self.damaged.contains_key(&(key.clone(), fingerprint)) {
             return Ok(false);
@@ -146,7 +132,13 @@ impl Blobs {
             key: key.to_string(),
             detail,
         };
-        let opened = self.store.open(key.clone(), blob.form.clone()).await?;
+        let stored = StoredBlob {
+            key: key.clone(),
+            form: blob.form.clone(),
+            sha256: blob.sha256,
+            size_bytes: blob.size_bytes,
+        };
+        let opened = self.store.open(stored).await?;
         let file = opened.ok_or_else(|| damaged("it is missing".to_owned()))?;
         if file.size_bytes != blob.size_bytes {
             let (found, expected) = (file.size_bytes, blob.size_bytes);

@@ -181,8 +181,20 @@ pub enum LocateError {
 
 impl From<StoreError> for LocateError {
     fn from(error: StoreError) -> Self {
-        Self::Store {
-            detail: error.to_string(),
+        match error {
+            StoreError::Damaged { key, detail } => Self::Damaged { key, detail },
+            StoreError::Shared(shared) => match &*shared {
+                StoreError::Damaged { key, detail } => Self::Damaged {
+                    key: key.clone(),
+                    detail: detail.clone(),
+                },
+                error => Self::Store {
+                    detail: error.to_string(),
+                },
+            },
+            error => Self::Store {
+                detail: error.to_string(),
+            },
         }
     }
 }

@@ -13,6 +13,7 @@ mod clock;
 mod completion;
 mod content_hash;
 mod delete;
+mod fingerprint;
 mod homes;
 mod identities;
 mod index_files;
@@ -289,6 +290,14 @@ impl Artifacts {
         provenance: Provenance,
     ) -> Result<Deletion, DeleteError> {
         self.inner.delete(id, provenance).await
+    }
+
+    /// Whether the store can be read now.
+    ///
+    /// # Errors
+    /// If it cannot, and why.
+    pub async fn check_store(&self) -> Result<(), LocateError> {
+        Ok(self.inner.store.check().await?)
     }
 
     /// Where files lie on their way into the store: what can be written there can be stored.

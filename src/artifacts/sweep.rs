@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use unhex_build_id::BuildId;
 
@@ -49,7 +49,19 @@ impl Inner {
                 Ok(swept) => tracing::info!(?swept, "swept the store"),
                 Err(error) => tracing::warn!(%error, "sweeping the store failed: {error}"),
             }
+            match self.abort_unfinished().await {
+                Ok(0) => {}
+                Ok(aborted) => tracing::info!(aborted, "aborted unfinished puts of dead servers"),
+                Err(error) => tracing::warn!(%error, "unfinished puts stay: {error}"),
+            }
         }
+    }
+
+    /// Gives up what servers that died were putting.
+    async fn abort_unfinished(&self) -> Result<u64, StoreError> {
+        let before = self.clock.now().checked_sub(SWEEP_AGE_MIN);
+        let before = before.unwrap_or(SystemTime::UNIX_EPOCH);
+        self.store.abort_unfinished(before).await
     }
 
     pub(super) async fn sweep(&self) -> Result<Swept, LocateError> {

@@ -95,7 +95,10 @@ async fn serve_until_told(config: Config) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listen = config.listen;
-    let data = config.data.display().to_string();
+    let data = match &config.s3 {
+        Some(bucket) => bucket.url.to_string(),
+        None => config.data.display().to_string(),
+    };
     let anonymous = config.write_token.is_none();
     let app = App::open(config).await?;
     let server = Server::bind(app)

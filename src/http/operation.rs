@@ -93,6 +93,15 @@ pub(super) async fn get_readyz(State(app): State<App>) -> Result<Json<Readiness>
         );
         return Err(unready(&detail));
     }
+    match tokio::time::timeout(STORE_SECONDS_MAX, app.artifacts.check_store()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(source)) => {
+            return Err(unready("the bucket cannot be read; the log says why").with_source(source));
+        }
+        Err(elapsed) => {
+            return Err(unready("the bucket does not answer in 5 s").with_source(elapsed));
+        }
+    }
     Ok(Json(Readiness {
         ready: true,
         free_disk_bytes,

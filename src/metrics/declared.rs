@@ -160,6 +160,16 @@ metrics! {
     upstream_received_bytes: IntCounterVec = "unhex_upstream_received_bytes_total" ["upstream"];
     /// 1 while an upstream server is left alone since it failed too often, else 0.
     upstream_resting: IntGaugeVec = "unhex_upstream_resting" ["upstream"];
+    /// Requests to the S3 server by operation and outcome: ok, absent, exists, refused (by a 4xx),
+    /// throttled, failed (by a 5xx) or unreachable. Repeated ones count each time.
+    s3_requests: IntCounterVec = "unhex_s3_requests_total" ["operation", "outcome"];
+    /// Seconds from a request to the S3 server to the headers of its answer.
+    s3_seconds: HistogramVec = "unhex_s3_request_duration_seconds" ["operation"];
+    /// Requests to the S3 server that repeat one that failed, and by `body` the bodies of answers that
+    /// broke off and were asked for again.
+    s3_retries: IntCounterVec = "unhex_s3_retries_total" ["operation"];
+    /// Bytes of objects that were sent to the S3 server or received from it.
+    s3_bytes: IntCounterVec = "unhex_s3_bytes_total" ["direction"];
     /// Questions to a cache by its name (states: what is known of build IDs; indexes: open symbol
     /// indexes; `upstream_absent`: what no upstream server has; `upstream_sources`: source files from
     /// there) and by result: hit or miss.

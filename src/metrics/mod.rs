@@ -7,9 +7,11 @@
 
 mod declared;
 mod process;
+mod s3;
 mod upstream;
 
 pub use declared::{METRICS, MetricEntry, document};
+pub use s3::{Direction, S3Request};
 pub use upstream::{UpstreamMeter, UpstreamResult};
 
 use std::fmt;

@@ -5,9 +5,10 @@ use std::io::{Read as _, Write as _};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
+use unhex::artifacts::ContentHash;
 use unhex::artifacts::store::{
-    BlobContent, GetLimit, ListQuery, ObjectKey, ObjectStore, PAGE_ENTRIES_MAX, StagedFile,
-    StoreError,
+    BlobContent, BlobForm, GetLimit, ListQuery, ObjectKey, ObjectStore, PAGE_ENTRIES_MAX,
+    StagedFile, StoreError, StoredBlob,
 };
 
 use crate::artifacts_backends::on_every_store;
@@ -43,6 +44,15 @@ fn staged(store: &dyn ObjectStore, bytes: &[u8]) -> StagedFile {
     let mut file = store.staging().file().unwrap();
     file.write_all(bytes).unwrap();
     file
+}
+
+fn blob(name: &str, form: &BlobForm, bytes: &[u8]) -> StoredBlob {
+    StoredBlob {
+        key: key(name),
+        form: form.clone(),
+        sha256: ContentHash::of(bytes),
+        size_bytes: bytes.len().try_into().unwrap(),
+    }
 }
 
 fn query(prefix: &str, after: Option<&str>, entries_max: usize) -> ListQuery {
@@ -90,9 +100,13 @@ async fn a_staged_file_becomes_an_object_and_leaves_the_staging_folder(room: Roo
         ("x/file", BlobContent::Artifact),
         ("x/index", BlobContent::SymbolIndex),
     ] {
-        let blob = staged(&*store, b"blob");
-        let form = store.put_file(key(name), blob, content).await.unwrap();
-        let opened = store.open(key(name), form).await.unwrap().unwrap();
+        let file = staged(&*store, b"blob");
+        let form = store.put_file(key(name), file, content).await.unwrap();
+        let opened = store
+            .open(blob(name, &form, b"blob"))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(opened.size_bytes, 4);
         assert_eq!(std::fs::read(&opened.path).unwrap(), b"blob");
     }
@@ -101,29 +115,30 @@ async fn a_staged_file_becomes_an_object_and_leaves_the_staging_folder(room: Roo
 
 async fn a_blob_is_put_once_and_what_it_was_stays(room: Room) {
     let store = room.plain_store();
-    let blob = staged(&*store, b"first");
-    let form = store.put_file(key("x/y"), blob, BlobContent::Artifact);
+    let file = staged(&*store, b"first");
+    let form = store.put_file(key("x/y"), file, BlobContent::Artifact);
     let form = form.await.unwrap();
     let other = staged(&*store, b"second");
     let again = store.put_file(key("x/y"), other, BlobContent::Artifact);
     let again = again.await;
     assert!(matches!(again, Err(StoreError::Exists { .. })), "{again:?}");
-    let opened = store.open(key("x/y"), form).await.unwrap().unwrap();
+    let opened = store.open(blob("x/y", &form, b"first")).await;
+    let opened = opened.unwrap().unwrap();
     assert_eq!(std::fs::read(&opened.path).unwrap(), b"first");
     assert_eq!(room.staged(), 0);
 }
 
 async fn an_open_object_stays_readable_when_it_is_removed(room: Room) {
     let store = room.plain_store();
-    let blob = staged(&*store, b"blob");
-    let form = store.put_file(key("x/y"), blob, BlobContent::Artifact);
-    let form = form.await.unwrap();
-    let mut opened = store.open(key("x/y"), form.clone()).await.unwrap().unwrap();
+    let file = staged(&*store, b"blob");
+    let form = store.put_file(key("x/y"), file, BlobContent::Artifact);
+    let blob = blob("x/y", &form.await.unwrap(), b"blob");
+    let mut opened = store.open(blob.clone()).await.unwrap().unwrap();
     store.delete(key("x/y")).await.unwrap();
     let mut read = Vec::new();
     opened.file.read_to_end(&mut read).unwrap();
     assert_eq!(read, b"blob");
-    assert!(store.open(key("x/y"), form).await.unwrap().is_none());
+    assert!(store.open(blob).await.unwrap().is_none());
 }
 
 async fn pages_of_a_listing_are_in_byte_order_and_meet_without_gap(room: Room) {

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use unhex::artifacts::record::Provenance;
 use unhex::artifacts::store::{
     BlobContent, BlobForm, GetLimit, ListQuery, LocalFile, ObjectEntry, ObjectKey, ObjectStore,
-    StagedFile, Staging, StoreError, StoreFuture,
+    StagedFile, Staging, StoreError, StoreFuture, StoredBlob,
 };
 use unhex::artifacts::{
     ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding, ContentHash,
@@ -141,9 +141,9 @@ impl ObjectStore for FaultyStore {
         self.ask(Operation::Get, &name, move |store| store.get(key, limit))
     }
 
-    fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>> {
-        let name = key.to_string();
-        self.ask(Operation::Open, &name, |store| store.open(key, form))
+    fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>> {
+        let name = blob.key.to_string();
+        self.ask(Operation::Open, &name, |store| store.open(blob))
     }
 
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>> {
@@ -159,6 +159,14 @@ impl ObjectStore for FaultyStore {
     fn delete(&self, key: ObjectKey) -> StoreFuture<'_, ()> {
         let name = key.to_string();
         self.ask(Operation::Delete, &name, |store| store.delete(key))
+    }
+
+    fn check(&self) -> StoreFuture<'_, ()> {
+        self.store.check()
+    }
+
+    fn abort_unfinished(&self, before: SystemTime) -> StoreFuture<'_, u64> {
+        self.store.abort_unfinished(before)
     }
 
     fn staging(&self) -> &Staging {
@@ -309,6 +317,11 @@ impl Room {
             panic!("not one blob: {keys:?}");
         };
         key.clone()
+    }
+
+    /// Whether files are fetched from afar before they can be read.
+    pub fn fetches(&self) -> bool {
+        self.backend.fetches()
     }
 
     /// Lets an object be other bytes, or none.

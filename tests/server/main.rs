@@ -37,6 +37,7 @@ mod process;
 mod remade;
 mod server;
 mod serving;
+mod store_s3;
 mod stored;
 mod symbolize;
 mod symbolize_failures;

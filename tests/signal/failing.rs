@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use unhex::artifacts::store::{
     BlobContent, BlobForm, GetLimit, ListQuery, LocalFile, LocalStore, ObjectEntry, ObjectKey,
-    ObjectStore, StagedFile, Staging, StoreError, StoreFuture,
+    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob,
 };
 
 /// What is being asked of the store.
@@ -94,8 +94,8 @@ impl ObjectStore for FailingStore {
         self.ask(Operation::Get, &name, |store| store.get(key, limit))
     }
 
-    fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>> {
-        self.store.open(key, form)
+    fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>> {
+        self.store.open(blob)
     }
 
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>> {

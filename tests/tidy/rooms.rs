@@ -14,7 +14,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("metrics", &["limits"]),
     ("config", &["limits"]),
     ("conversion", &["limits", "metrics"]),
-    ("artifacts", &["conversion", "limits", "metrics"]),
+    ("artifacts", &["config", "conversion", "limits", "metrics"]),
     ("symbolize", &["artifacts", "limits", "metrics"]),
     (
         "signal",

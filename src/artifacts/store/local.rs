@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 
 use super::{
     BlobContent, BlobForm, GetLimit, Lease, ListQuery, LocalFile, ObjectEntry, ObjectKey,
-    ObjectStore, StagedFile, Staging, StoreError, StoreFuture,
+    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob, Verification, blocking,
 };
 
 /// How often a file is linked into a folder that somebody else removes each time: each try needs one
@@ -94,11 +94,15 @@ impl ObjectStore for LocalStore {
         blocking(move || read(&place, &key, limit)).boxed()
     }
 
-    fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>> {
+    fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>> {
         let place = self.place.clone();
-        blocking(move || {
-            let BlobForm::Identity = form;
-            open(&place, &key)
+        blocking(move || match blob.form {
+            BlobForm::Identity => open(&place, &blob.key),
+            // Somebody copied a bucket into a folder.
+            BlobForm::ZstdFrames(_) => {
+                let source = io::Error::from(io::ErrorKind::Unsupported);
+                Err(StoreError::from_io("opening frames of", &blob.key, source))
+            }
         })
         .boxed()
     }
@@ -141,20 +145,6 @@ impl ObjectStore for LocalStore {
     fn staging(&self) -> &Staging {
         &self.staging
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| {
-            Err(StoreError::from_io(
-                "running",
-                &"a task of the store",
-                io::Error::other(error),
-            ))
-        })
 }
 
 fn publish(root: &Path, key: &ObjectKey, staged: &StagedFile) -> Result<(), StoreError> {
@@ -236,6 +226,7 @@ fn open(place: &Place, key: &ObjectKey) -> Result<Option<LocalFile>, StoreError>
         file,
         path,
         size_bytes,
+        verification: Verification::Wanted,
         lease: Lease::unlimited(),
     }))
 }
@@ -353,6 +344,7 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::artifacts::ContentHash;
 
     fn key(text: &str) -> ObjectKey {
         text.parse().unwrap()
@@ -379,7 +371,13 @@ mod tests {
         for state in ["gone", "empty"] {
             for absent in ["a/b", "a/c"] {
                 store.get(key(absent), limit).await.unwrap_err();
-                let opened = store.open(key(absent), BlobForm::Identity).await;
+                let blob = StoredBlob {
+                    key: key(absent),
+                    form: BlobForm::Identity,
+                    sha256: ContentHash::of(b""),
+                    size_bytes: 0,
+                };
+                let opened = store.open(blob).await;
                 let error = opened.unwrap_err().to_string();
                 assert!(error.contains("gone or another"), "{state}: {error}");
             }

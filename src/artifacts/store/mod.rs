@@ -1,17 +1,22 @@
 //! The seam between artifacts and where their bytes lie: immutable objects under keys.
 //!
 //! An object is put once and never changed, so there is no compare-and-swap and no lock; whoever
-//! lists sees every finished put. A local folder is the first implementor ([`LocalStore`]).
+//! lists sees every finished put. Implementors are a local folder ([`LocalStore`]) and a bucket of an
+//! S3 server ([`S3Store`]).
 
+mod fetched;
+mod frames;
 mod key;
 mod lease;
 mod local;
+mod s3;
 mod staging;
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -19,9 +24,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
+use super::ContentHash;
+
+pub use frames::{FrameTable, FrameTableError};
 pub use key::{ObjectKey, ParseObjectKeyError};
 pub use lease::Lease;
 pub use local::LocalStore;
+pub use s3::{S3Parts, S3Store};
 pub use staging::{StagedFile, Staging};
 
 /// The most entries of one page of a listing: what S3 gives at most.
@@ -37,7 +46,9 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
     /// Puts a small object under a key that has none yet.
     ///
-    /// Fails with [`StoreError::Exists`] when the key has one, which is left as it is.
+    /// Fails with [`StoreError::Exists`] when the key has one, which is left as it is. An S3 server
+    /// may be too simple to tell, and replace it: so whoever puts uses a key that nobody else puts,
+    /// or the same bytes as everybody.
     fn put(&self, key: ObjectKey, bytes: Bytes) -> StoreFuture<'_, ()>;
 
     /// Puts the content of a staged file under a key that has none yet, and says in what form it
@@ -56,7 +67,9 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
 
     /// The whole object as a file on this disk, in identity form, or `None` when there is none.
     /// Whoever needs the file's path keeps its lease.
-    fn open(&self, key: ObjectKey, form: BlobForm) -> StoreFuture<'_, Option<LocalFile>>;
+    ///
+    /// Whether the bytes have the hash of the blob is said in [`LocalFile::verification`].
+    fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>>;
 
     /// Objects in byte order of their keys: one page.
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>>;
@@ -89,6 +102,19 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
     /// Removes an object; removing what is not there is no error.
     fn delete(&self, key: ObjectKey) -> StoreFuture<'_, ()>;
 
+    /// Whether the store can be asked now; where nothing but a disk is asked, that is so.
+    fn check(&self) -> StoreFuture<'_, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    /// Gives up puts that were begun before that time and whose server died, where those leave
+    /// something behind; says how many.
+    fn abort_unfinished(&self, before: SystemTime) -> StoreFuture<'_, u64> {
+        // Whatever the time is: nothing is left behind.
+        let _ = before;
+        std::future::ready(Ok(0)).boxed()
+    }
+
     /// Where files lie until they are put.
     fn staging(&self) -> &Staging;
 }
@@ -108,6 +134,30 @@ pub enum BlobForm {
     /// As they are.
     #[default]
     Identity,
+    /// As independent zstd frames.
+    ZstdFrames(FrameTable),
+}
+
+/// A blob as its record describes it.
+#[derive(Clone, Debug)]
+pub struct StoredBlob {
+    /// Where it lies.
+    pub key: ObjectKey,
+    /// In what form.
+    pub form: BlobForm,
+    /// The SHA-256 of its bytes.
+    pub sha256: ContentHash,
+    /// How many bytes it has.
+    pub size_bytes: u64,
+}
+
+/// Whether a file was compared with the hash of its blob since it last changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// The store has compared it.
+    Done,
+    /// Whoever reads it has to.
+    Wanted,
 }
 
 /// What a blob holds; a store may choose its form by that.
@@ -151,6 +201,8 @@ pub struct LocalFile {
     pub path: PathBuf,
     /// Its length.
     pub size_bytes: u64,
+    /// Whether its bytes are known to be the right ones.
+    pub verification: Verification,
     /// Keeps the file at its path.
     pub lease: Lease,
 }
@@ -185,6 +237,27 @@ pub enum StoreError {
         /// The limit.
         bytes_max: u64,
     },
+    /// A stored object is not what it has to be.
+    #[error("the stored object {key} is damaged: {detail}")]
+    Damaged {
+        /// The key.
+        key: String,
+        /// What was found.
+        detail: String,
+    },
+    /// The store does not do this until somebody mends what the words say.
+    #[error("{doing} {key}: {detail}")]
+    Refused {
+        /// The key or path.
+        key: String,
+        /// What was tried.
+        doing: &'static str,
+        /// What is to be done about it.
+        detail: String,
+    },
+    /// What all who waited for one fetch are told.
+    #[error(transparent)]
+    Shared(Arc<StoreError>),
     /// A key that no store accepts.
     #[error(transparent)]
     Key(#[from] ParseObjectKeyError),
@@ -215,4 +288,19 @@ impl StoreError {
             Self::Io { key, doing, source }
         }
     }
+}
+
+/// Does what waits for the disk off the async threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| {
+            Err(StoreError::from_io(
+                "running",
+                &"a task of the store",
+                io::Error::other(error),
+            ))
+        })
 }

@@ -1,0 +1,224 @@
+//! Blobs from the bucket into a file on this disk: ranges in parallel, written and hashed in order.
+//!
+//! A range that breaks off is fetched again alone. The file is handed over only when it has the hash
+//! that was asked for. How much is in memory does not depend on how large the blobs are or how many
+//! are fetched at once.
+
+use std::io::{self, Write as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::bucket::Bucket;
+use super::failure::Failure;
+use super::retry::Failed;
+use crate::artifacts::ContentHash;
+use crate::artifacts::store::frames::{self, Frame};
+use crate::artifacts::store::{
+    BlobForm, GetLimit, StagedFile, Staging, StoreError, StoredBlob, blocking,
+};
+use crate::metrics::Direction;
+
+/// Bytes of one range of a blob that lies there as it is.
+const RANGE_BYTES: u64 = 4 << 20;
+
+/// Ranges of one blob that are fetched at once.
+const RANGES_AT_ONCE: usize = 8;
+
+/// Ranges of all blobs in memory at once: each takes at most 4 MiB compressed and 4 MiB not.
+pub(super) const RANGES_MAX: usize = 16;
+
+/// A range of the stored object, and what it becomes.
+#[derive(Clone, Debug)]
+struct Piece {
+    place: Range<u64>,
+    frame: Option<Frame>,
+}
+
+/// Bytes of the blob that wait to be written; they count until they are.
+struct Fetched {
+    bytes: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// One blob on its way.
+pub(super) struct Download {
+    pub(super) bucket: Arc<Bucket>,
+    /// Permits for ranges of all blobs.
+    pub(super) ranges: Arc<Semaphore>,
+    pub(super) staging: Arc<Staging>,
+    pub(super) blob: StoredBlob,
+}
+
+/// What has been written.
+struct Output {
+    staged: StagedFile,
+    hash: Sha256,
+}
+
+impl Download {
+    /// Fetches the blob into a staged file; `None` when there is definitely none.
+    pub(super) async fn fetch(self) -> Result<Option<StagedFile>, StoreError> {
+        match self.fetch_once().await {
+            // A bit that fell over on the way, perhaps.
+            Err(StoreError::Damaged { .. }) => self.fetch_once().await,
+            fetched => fetched,
+        }
+    }
+
+    async fn fetch_once(&self) -> Result<Option<StagedFile>, StoreError> {
+        let key = &self.blob.key;
+        let (staging, named) = (Arc::clone(&self.staging), key.clone());
+        let staged = blocking(move || {
+            let staged = staging.file();
+            staged.map_err(|error| StoreError::from_io("staging", &named, error))
+        });
+        let mut output = Output {
+            staged: staged.await?,
+            hash: Sha256::new(),
+        };
+        let pieces = pieces(&self.blob);
+        if pieces.is_empty() {
+            // Only whether it is there is a question.
+            let found = self.bucket.get(key, GetLimit { bytes_max: 0 }).await?;
+            return Ok(found.map(|_empty| output.staged));
+        }
+        let fetching = pieces.into_iter().map(|piece| Box::pin(self.piece(piece)));
+        let mut fetched = stream::iter(fetching).buffered(RANGES_AT_ONCE);
+        while let Some(piece) = fetched.try_next().await? {
+            let Some(piece) = piece else {
+                return Ok(None);
+            };
+            output = self.write(output, piece).await?;
+        }
+        let found = ContentHash(output.hash.finalize().into());
+        if found == self.blob.sha256 {
+            return Ok(Some(output.staged));
+        }
+        let detail = format!(
+            "its SHA-256 is {found}, its record says {}",
+            self.blob.sha256
+        );
+        tracing::error!(%key, %detail, "the blob {key} is damaged");
+        Err(self.damaged(detail))
+    }
+
+    async fn piece(&self, piece: Piece) -> Result<Option<Fetched>, StoreError> {
+        let permit = Arc::clone(&self.ranges).acquire_owned().await;
+        let permit = permit.map_err(|closed| {
+            StoreError::from_io("fetching", &self.blob.key, io::Error::other(closed))
+        })?;
+        let attempt = || self.attempt(&piece);
+        let bytes = self.bucket.retries.run(attempt).await?;
+        Ok(bytes.map(|bytes| Fetched {
+            bytes,
+            _permit: permit,
+        }))
+    }
+
+    async fn attempt(&self, piece: &Piece) -> Result<Option<Vec<u8>>, Failed> {
+        let Some(stored) = self.range(&piece.place).await? else {
+            return Ok(None);
+        };
+        self.bucket
+            .metrics
+            .s3_moved(Direction::Received, stored.len());
+        let Some(frame) = piece.frame.clone() else {
+            return Ok(Some(stored.into()));
+        };
+        let unpacked = blocking(move || Ok(frames::unpack(&stored, &frame))).await;
+        let unpacked = unpacked.map_err(Failed::Finally)?;
+        let damaged = |error: io::Error| Failed::ThisTime(self.damaged(error.to_string()));
+        unpacked.map(Some).map_err(damaged)
+    }
+
+    async fn range(&self, place: &Range<u64>) -> Result<Option<Bytes>, Failed> {
+        let (bucket, key) = (&self.bucket, &self.blob.key);
+        let size_bytes = place.end.saturating_sub(place.start);
+        let get = bucket
+            .client
+            .get_object()
+            .bucket(bucket.name())
+            .key(bucket.full_key(key))
+            .range(format!(
+                "bytes={}-{}",
+                place.start,
+                place.end.saturating_sub(1)
+            ));
+        match Box::pin(get.send()).await.map_err(Failure::from) {
+            Ok(output) => {
+                self.check_size(output.content_range())?;
+                bucket.body(key, output, size_bytes).await.map(Some)
+            }
+            Err(failure) if failure.is_absence() => Ok(None),
+            Err(failure) if failure.is_beyond() => Err(Failed::Finally(
+                self.damaged("it is shorter than its record says".to_owned()),
+            )),
+            Err(failure) => Err(Failed::Finally(failure.into_error(
+                "reading",
+                key,
+                bucket.name(),
+            ))),
+        }
+    }
+
+    /// Compares the length of the whole object with what it has to be: `bytes 0-9/100`.
+    fn check_size(&self, content_range: Option<&str>) -> Result<(), Failed> {
+        let whole = content_range.and_then(|range| range.rsplit_once('/'));
+        let whole = whole.and_then(|(_, whole)| whole.parse::<u64>().ok());
+        let expected = match &self.blob.form {
+            BlobForm::Identity => self.blob.size_bytes,
+            BlobForm::ZstdFrames(table) => table.packed_size_bytes(),
+        };
+        match whole {
+            Some(found) if found != expected => Err(Failed::Finally(
+                self.damaged(format!("it has {found} bytes, its record says {expected}")),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn write(&self, mut output: Output, fetched: Fetched) -> Result<Output, StoreError> {
+        let key = self.blob.key.clone();
+        blocking(move || {
+            let written = output.staged.write_all(&fetched.bytes);
+            written.map_err(|error| StoreError::from_io("keeping", &key, error))?;
+            output.hash.update(&fetched.bytes);
+            Ok(output)
+        })
+        .await
+    }
+
+    fn damaged(&self, detail: String) -> StoreError {
+        StoreError::Damaged {
+            key: self.blob.key.to_string(),
+            detail,
+        }
+    }
+}
+
+/// What is to be fetched, in order.
+fn pieces(blob: &StoredBlob) -> Vec<Piece> {
+    match &blob.form {
+        BlobForm::Identity => (0..blob.size_bytes.div_ceil(RANGE_BYTES))
+            .map(|index| {
+                let start = index * RANGE_BYTES;
+                Piece {
+                    place: start..blob.size_bytes.min(start + RANGE_BYTES),
+                    frame: None,
+                }
+            })
+            .collect(),
+        BlobForm::ZstdFrames(table) => table
+            .frames()
+            .map(|frame| Piece {
+                place: frame.packed.clone(),
+                frame: Some(frame),
+            })
+            .collect(),
+    }
+}

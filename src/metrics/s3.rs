@@ -1,0 +1,92 @@
+//! How requests to the S3 server are counted.
+
+use std::time::Duration;
+
+use super::Metrics;
+
+/// One request to the S3 server that has been answered, or was not.
+#[derive(Clone, Copy, Debug)]
+pub struct S3Request<'a> {
+    /// S3's name of the operation.
+    pub operation: &'a str,
+    /// The status of the answer, if there was one.
+    pub status: Option<u16>,
+    /// Until the headers of the answer.
+    pub duration: Duration,
+    /// Whether it repeats one that failed.
+    pub is_retry: bool,
+}
+
+/// Where bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the S3 server.
+    Sent,
+    /// From it.
+    Received,
+}
+
+impl Metrics {
+    /// Counts a request to the S3 server.
+    pub fn s3_answered(&self, request: &S3Request<'_>) {
+        let operation = operation(request.operation);
+        let families = &self.families;
+        families
+            .s3_requests
+            .with_label_values(&[operation, outcome(request.status)])
+            .inc();
+        families
+            .s3_seconds
+            .with_label_values(&[operation])
+            .observe(request.duration.as_secs_f64());
+        if request.is_retry {
+            families.s3_retries.with_label_values(&[operation]).inc();
+        }
+    }
+
+    /// Counts bytes of objects that were moved.
+    pub fn s3_moved(&self, direction: Direction, bytes: usize) {
+        let direction = match direction {
+            Direction::Sent => "sent",
+            Direction::Received => "received",
+        };
+        self.families
+            .s3_bytes
+            .with_label_values(&[direction])
+            .inc_by(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    /// Counts a body that broke off, or was not what it had to be, and is fetched again.
+    pub fn s3_body_broke(&self) {
+        self.families.s3_retries.with_label_values(&["body"]).inc();
+    }
+}
+
+/// The operations that are used, so that no other name becomes a label.
+fn operation(name: &str) -> &'static str {
+    match name {
+        "PutObject" => "put_object",
+        "GetObject" => "get_object",
+        "HeadObject" => "head_object",
+        "DeleteObject" => "delete_object",
+        "ListObjectsV2" => "list_objects",
+        "CreateMultipartUpload" => "create_upload",
+        "UploadPart" => "upload_part",
+        "CompleteMultipartUpload" => "complete_upload",
+        "AbortMultipartUpload" => "abort_upload",
+        "ListMultipartUploads" => "list_uploads",
+        _ => "other",
+    }
+}
+
+fn outcome(status: Option<u16>) -> &'static str {
+    match status {
+        Some(200..=299) => "ok",
+        Some(404) => "absent",
+        Some(412) => "exists",
+        Some(429 | 503) => "throttled",
+        Some(500..) => "failed",
+        Some(_) => "refused",
+        None => "unreachable",
+    }
+}
