@@ -8,7 +8,10 @@ use unhex_testkit::reference::Reference;
 use unhex_testkit::run::{self, Finished};
 use unhex_testkit::tools;
 
+use crate::stores::{Store, on_every_store};
 use crate::symbol_server::SymbolServer;
+
+on_every_store!(debuginfod_find_gets_the_same_bytes_as_from_the_reference,);
 
 /// Paths as a compiler is given them: spaces, a plus, dots, characters that URLs escape.
 const SPACES: &str = "a b/with spaces.c";
@@ -37,10 +40,10 @@ struct Servers {
 }
 
 impl Servers {
-    fn start() -> Option<Self> {
+    fn start(store: Store) -> Option<Self> {
         tools::DEBUGINFOD_FIND.find()?;
         let program = program();
-        let ours = SymbolServer::start();
+        let ours = SymbolServer::start(store)?;
         let folder = ours.folder().join("files");
         std::fs::create_dir(&folder).expect("a folder");
         let copy = |from: PathBuf, to: &str| {
@@ -115,9 +118,8 @@ fn found(client: &Finished) -> Option<Vec<u8>> {
     client.status.success().then(|| run::read(path))
 }
 
-#[test]
-fn debuginfod_find_gets_the_same_bytes_as_from_the_reference() {
-    let Some(servers) = Servers::start() else {
+fn debuginfod_find_gets_the_same_bytes_as_from_the_reference(store: Store) {
+    let Some(servers) = Servers::start(store) else {
         return;
     };
     servers.assert_same("debuginfo", None);

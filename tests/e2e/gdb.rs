@@ -6,7 +6,13 @@ use std::process::Command;
 use unhex_testkit::fixture::{Fixture, Program, SOURCE_ROOT};
 use unhex_testkit::{run, tools};
 
+use crate::stores::{Store, on_every_store};
 use crate::symbol_server::SymbolServer;
+
+on_every_store!(
+    gdb_shows_names_lines_and_source_of_a_core_dump,
+    gdb_needs_no_local_executable_for_a_core_dump,
+);
 
 const TEXT: &str = "\
 #include <stdlib.h>
@@ -86,10 +92,11 @@ fn assert_symbolized(said: &str, server: &SymbolServer) {
     }
 }
 
-#[test]
-fn gdb_shows_names_lines_and_source_of_a_core_dump() {
+fn gdb_shows_names_lines_and_source_of_a_core_dump(store: Store) {
     let program = crashing_program();
-    let server = SymbolServer::start();
+    let Some(server) = SymbolServer::start(store) else {
+        return;
+    };
     server.store("debuginfo", &program.debug_only());
     server.store_sources(
         &program,
@@ -104,10 +111,11 @@ fn gdb_shows_names_lines_and_source_of_a_core_dump() {
     assert_symbolized(&said, &server);
 }
 
-#[test]
-fn gdb_needs_no_local_executable_for_a_core_dump() {
+fn gdb_needs_no_local_executable_for_a_core_dump(store: Store) {
     let program = crashing_program();
-    let server = SymbolServer::start();
+    let Some(server) = SymbolServer::start(store) else {
+        return;
+    };
     server.store("executable", &program.stripped());
     server.store("debuginfo", &program.debug_only());
     server.store_sources(

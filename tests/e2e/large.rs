@@ -6,10 +6,11 @@ use std::process::Command;
 
 use unhex_testkit::fixture::{Fixture, Program};
 use unhex_testkit::hostile::{self, SectionField};
-use unhex_testkit::server::Server;
 use unhex_testkit::{run, tools};
 
-use crate::symbol_server::UNHEX;
+use crate::stores::{Store, on_every_store};
+
+on_every_store!(a_file_of_a_gigabyte_does_not_lie_in_memory,);
 
 const FILE_BYTES: u64 = 1 << 30;
 
@@ -32,14 +33,15 @@ fn large_file(folder: &Path) -> (Fixture, PathBuf) {
     (program, path)
 }
 
-#[test]
-fn a_file_of_a_gigabyte_does_not_lie_in_memory() {
+fn a_file_of_a_gigabyte_does_not_lie_in_memory(store: Store) {
     let Some(curl) = tools::CURL.find() else {
         return;
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (program, path) = large_file(folder.path());
-    let server = Server::start(UNHEX);
+    let Some(server) = store.server() else {
+        return;
+    };
     let url = server.url(&format!("/buildid/{}/debuginfo", program.build_id()));
     let watch = server.watch_memory();
     let curl = || {

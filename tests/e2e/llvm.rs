@@ -5,7 +5,13 @@ use std::path::Path;
 use unhex_testkit::fixture::{Fixture, Program};
 use unhex_testkit::{run, tools};
 
+use crate::stores::{Store, on_every_store};
 use crate::symbol_server::SymbolServer;
+
+on_every_store!(
+    llvm_symbolizer_shows_inlined_calls_of_a_stripped_program,
+    llvm_symbolizer_needs_the_build_id_alone,
+);
 
 const TEXT: &str = "\
 static inline int __attribute__((always_inline)) inner(volatile int *x)
@@ -33,7 +39,7 @@ fn program() -> Fixture {
 }
 
 /// The link address of `outer`, as readelf tells it.
-fn address_of_outer(program: &Path) -> String {
+pub(crate) fn address_of_outer(program: &Path) -> String {
     let mut readelf = std::process::Command::new(tools::READELF.path());
     let symbols = run::succeed(readelf.arg("-sW").arg(program)).text();
     let line = symbols
@@ -43,10 +49,11 @@ fn address_of_outer(program: &Path) -> String {
     format!("0x{}", line.split_whitespace().nth(1).expect("an address"))
 }
 
-#[test]
-fn llvm_symbolizer_shows_inlined_calls_of_a_stripped_program() {
+fn llvm_symbolizer_shows_inlined_calls_of_a_stripped_program(store: Store) {
     let program = program();
-    let server = SymbolServer::start();
+    let Some(server) = SymbolServer::start(store) else {
+        return;
+    };
     server.store("debuginfo", &program.debug_only());
     let Some(mut symbolizer) = server.client(tools::LLVM_SYMBOLIZER) else {
         return;
@@ -64,10 +71,11 @@ fn llvm_symbolizer_shows_inlined_calls_of_a_stripped_program() {
     }
 }
 
-#[test]
-fn llvm_symbolizer_needs_the_build_id_alone() {
+fn llvm_symbolizer_needs_the_build_id_alone(store: Store) {
     let program = program();
-    let server = SymbolServer::start();
+    let Some(server) = SymbolServer::start(store) else {
+        return;
+    };
     server.store("executable", &program.stripped());
     server.store("debuginfo", &program.debug_only());
     let Some(mut symbolizer) = server.client(tools::LLVM_SYMBOLIZER) else {

@@ -1,11 +1,13 @@
 //! The real program against the real clients: gdb, valgrind, elfutils' and llvm's tools.
 #![cfg(test)]
 
+mod bucket;
 mod debuginfod_find;
 mod gdb;
 mod hostile;
 mod large;
 mod llvm;
+mod stores;
 mod symbol_server;
 mod tour;
 mod upstream;

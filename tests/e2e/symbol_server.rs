@@ -10,6 +10,8 @@ use unhex_testkit::server::{Home, Server};
 use unhex_testkit::{http, run, tools::Tool};
 use zip::write::SimpleFileOptions;
 
+use crate::stores::Store;
+
 /// The program under test.
 pub(crate) const UNHEX: &str = env!("CARGO_BIN_EXE_unhex");
 
@@ -21,14 +23,19 @@ pub(crate) struct SymbolServer {
 }
 
 impl SymbolServer {
-    pub(crate) fn start() -> Self {
-        Self::start_with(&[])
+    /// A server over an empty store; `None` when what it needs is missing.
+    pub(crate) fn start(store: Store) -> Option<Self> {
+        store.server().map(Self::with)
     }
 
-    /// The same with more arguments of `unhex serve`.
+    /// A server over an empty folder, with more arguments of `unhex serve`.
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self::with(Server::start_in(Home::new(), UNHEX, arguments))
+    }
+
+    fn with(server: Server) -> Self {
         Self {
-            server: Server::start_in(Home::new(), UNHEX, arguments),
+            server,
             folder: tempfile::tempdir().expect("a temporary folder"),
         }
     }

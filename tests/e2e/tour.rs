@@ -6,7 +6,10 @@ use std::process::Command;
 use unhex_testkit::server::Server;
 use unhex_testkit::{repository, run, tools};
 
+use crate::stores::{Store, on_every_store};
 use crate::symbol_server::UNHEX;
+
+on_every_store!(the_tour_of_the_readme_works,);
 
 /// Where the README says that the server is.
 const README_URL: &str = "http://127.0.0.1:8002";
@@ -50,9 +53,10 @@ fn run_tour(server: &Server, folder: &Path) -> Option<run::Finished> {
     Some(run::succeed(&mut bash))
 }
 
-#[test]
-fn the_tour_of_the_readme_works() {
-    let server = Server::start(UNHEX);
+fn the_tour_of_the_readme_works(store: Store) {
+    let Some(server) = store.server() else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(said) = run_tour(&server, folder.path()) else {
         return;

@@ -3,7 +3,10 @@
 use unhex_testkit::fixture::Program;
 use unhex_testkit::{run, tools};
 
+use crate::stores::{Store, on_every_store};
 use crate::symbol_server::SymbolServer;
+
+on_every_store!(valgrind_shows_function_and_line_of_an_error_in_a_stripped_program,);
 
 const TEXT: &str = "\
 #include <stdlib.h>
@@ -22,13 +25,14 @@ int main(void)
 }
 ";
 
-#[test]
-fn valgrind_shows_function_and_line_of_an_error_in_a_stripped_program() {
+fn valgrind_shows_function_and_line_of_an_error_in_a_stripped_program(store: Store) {
     let program = Program::c(TEXT)
         .name("behind")
         .flags(&["-O1", "-g"])
         .build();
-    let server = SymbolServer::start();
+    let Some(server) = SymbolServer::start(store) else {
+        return;
+    };
     server.store("debuginfo", &program.debug_only());
     let Some(mut valgrind) = server.client(tools::VALGRIND) else {
         return;

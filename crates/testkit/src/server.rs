@@ -31,6 +31,7 @@ pub struct Server {
 #[derive(Debug)]
 pub struct Home {
     folder: tempfile::TempDir,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Home {
@@ -40,7 +41,20 @@ impl Home {
     /// If the temporary folder cannot be written.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self { folder }
+        Self {
+            folder,
+            environment: Vec::new(),
+        }
+    }
+
+    /// The same folder, for servers with these variables.
+    #[must_use]
+    pub fn with_environment(
+        mut self,
+        variables: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Self {
+        self.environment.extend(variables);
+        self
     }
 
     /// The folder.
@@ -109,6 +123,7 @@ impl Server {
                 command.env_remove(name);
             }
         }
+        command.envs(home.environment.iter().map(|(name, value)| (name, value)));
         let mut child = command
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
