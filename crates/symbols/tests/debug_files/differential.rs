@@ -58,7 +58,7 @@ struct Explained {
     applies: fn(&Case<'_>) -> bool,
 }
 
-const EXPLAINED: [Explained; 4] = [
+const EXPLAINED: [Explained; 5] = [
     Explained {
         reason: "no line program covers the address; llvm answers the STT_FILE symbol, no path",
         applies: |case| {
@@ -92,6 +92,16 @@ const EXPLAINED: [Explained; 4] = [
                 && !witness_has_function(case)
         },
     },
+    Explained {
+        reason: "the address is in a function of assembler, by the size of its symbol, and the debug \
+                 information has no other there; llvm answers a label within it, without a size",
+        applies: |case| {
+            matches!((case.ours, case.theirs), ([a], [b])
+                if (&a.file, a.line, a.column) == (&b.file, b.line, b.column)
+                    && case.aliases.is_label_inside(&b.function, &a.function, case.address)
+                    && !witness_has_other_function(case, &a.function))
+        },
+    },
 ];
 
 fn witness_has_line(case: &Case<'_>) -> bool {
@@ -106,6 +116,17 @@ fn witness_has_function(case: &Case<'_>) -> bool {
         .next()
         .unwrap()
         .is_some_and(|frame| frame.function.is_some())
+}
+
+/// Whether the debug information has another function there than `name`, or an alias of it.
+fn witness_has_other_function(case: &Case<'_>, name: &str) -> bool {
+    let mut frames = case.witness.find_frames(case.address).unwrap();
+    let frame = frames.next().unwrap();
+    let function = frame.and_then(|frame| frame.function);
+    function.is_some_and(|function| {
+        let found = function.raw_name().unwrap();
+        !case.aliases.same(&found, name)
+    })
 }
 
 /// Compares every function of a file with llvm's answer; panics with what is not explained.
@@ -210,6 +231,45 @@ fn a_rust_program_has_the_functions_calls_and_lines_that_llvm_finds() {
     workshop.run("rustc", "-g -O --edition 2021 -o program program.rs");
     compare(&workshop.path("program"), Which::EachFunction);
     compare(&workshop.path("program"), Which::EveryNth(13));
+}
+
+/// A function with a label in it that the assembler keeps as a symbol, and one that has no type.
+const LABELS: &str = "
+    .text
+    .globl _start, untyped
+    .type _start, @function
+_start:
+    nop
+inner_loop:
+    nop
+    jmp inner_loop
+    .size _start, . - _start
+untyped:
+    nop
+inner_end:
+    ret
+    .size untyped, . - untyped
+";
+
+#[test]
+fn a_label_in_a_function_of_assembler_is_no_function() {
+    if !has_all(&[(LLVM_SYMBOLIZER, "llvm-19"), ("gcc", "gcc")]) {
+        return;
+    }
+    let workshop = Workshop::new("labels");
+    workshop.write("labels.s", LABELS);
+    workshop.run("gcc", "-g -nostdlib -static -o labels labels.s");
+    let file = workshop.path("labels");
+    compare(&file, Which::EveryNth(1));
+    let bytes = std::fs::read(file).unwrap();
+    let index = index_of(model_of(&bytes));
+    let mut names: Vec<String> = code(&bytes, 1)
+        .into_iter()
+        .flat_map(|address| frames_of_index(&index, address))
+        .map(|frame| frame.function)
+        .collect();
+    names.dedup();
+    assert_eq!(names, ["_start", "untyped"]);
 }
 
 /// Debug files to compare, a list as that of `PATH`: too large, or too slow to make, for every run.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -69,6 +70,10 @@ pub(crate) struct Aliases {
     extents: HashMap<String, Vec<(u64, u64)>>,
     /// Sized functions: start and size.
     pub(crate) functions: Vec<(u64, u64)>,
+    /// Where the symbols of a name with a size reach, functions or untyped.
+    sized: HashMap<String, Vec<Range<u64>>>,
+    /// Where the symbols of a name stand that have neither a type nor a size.
+    labels: HashMap<String, Vec<u64>>,
 }
 
 impl Aliases {
@@ -78,6 +83,8 @@ impl Aliases {
             addresses: HashMap::new(),
             extents: HashMap::new(),
             functions: Vec::new(),
+            sized: HashMap::new(),
+            labels: HashMap::new(),
         };
         for table in elf.sections.iter().filter(|s| s.kind == 2 || s.kind == 11) {
             elf.for_each_symbol(table, |symbol| {
@@ -93,13 +100,16 @@ impl Aliases {
                     0 => section_end,
                     size => symbol.value + size,
                 };
-                aliases
-                    .extents
-                    .entry(name)
-                    .or_default()
-                    .push((symbol.value, end));
+                let extents = aliases.extents.entry(name.clone()).or_default();
+                extents.push((symbol.value, end));
                 if [2, 10].contains(&symbol.kind) && symbol.section != 0 && symbol.size > 0 {
                     aliases.functions.push((symbol.value, symbol.size));
+                }
+                if symbol.kind == 0 && symbol.size == 0 {
+                    aliases.labels.entry(name).or_default().push(symbol.value);
+                } else if [0, 2, 10].contains(&symbol.kind) && symbol.section != 0 {
+                    let sized = aliases.sized.entry(name).or_default();
+                    sized.push(symbol.value..symbol.value + symbol.size);
                 }
                 true
             });
@@ -115,6 +125,16 @@ impl Aliases {
         extents
             .into_iter()
             .any(|(start, end)| (*start..*end).contains(&address))
+    }
+
+    /// Whether `label` is a symbol without type and size between the start of a `function` that has a
+    /// size and an address in it.
+    pub(crate) fn is_label_inside(&self, label: &str, function: &str, address: u64) -> bool {
+        let labels = self.labels.get(label).into_iter().flatten();
+        let functions = self.sized.get(function).into_iter().flatten();
+        let functions = functions.filter(|range| range.contains(&address));
+        let mut before = functions.map(|range| range.start..=address);
+        before.any(|range| labels.clone().any(|label| range.contains(label)))
     }
 
     /// Whether two names are one function: the same but for clone suffixes and versions, or at the
