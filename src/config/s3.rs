@@ -166,6 +166,9 @@ pub struct S3Patience {
     pub part: Duration,
     /// Between two pieces of a body.
     pub stall: Duration,
+    /// For a read or a small request with all its attempts: no further one begins later. Bodies may
+    /// take longer while they come.
+    pub whole: Duration,
     /// How often a request or a body is tried.
     pub attempts: u32,
     /// Before the second attempt at most; doubled before each further one.
@@ -177,12 +180,15 @@ impl Default for S3Patience {
         Self {
             // Within a region it takes milliseconds, to another continent tenths of a second.
             connect: Duration::from_secs(5),
-            // A debuginfod client waits for 80 s: two silent servers leave time for a third.
-            answer: Duration::from_secs(20),
+            // Servers answer in tenths of a second; a listing of a thousand keys takes one.
+            answer: Duration::from_secs(10),
             // 16 MiB at 140 KB/s.
             part: Duration::from_mins(2),
             // Servers that are alive send something every few milliseconds.
             stall: Duration::from_secs(15),
+            // Two silent answers and a half: who waits for it has time for another question, and
+            // debuginfod clients leave after 90 s.
+            whole: Duration::from_secs(25),
             // With doubled pauses some three seconds in which a gateway restarts.
             attempts: 6,
             first_pause: Duration::from_millis(200),

@@ -75,7 +75,9 @@ impl Bucket {
     /// The settings of requests that carry a part of a file.
     pub(super) fn patient(&self) -> aws_sdk_s3::config::Builder {
         let patience = &self.config.patience;
-        aws_sdk_s3::config::Builder::new().timeout_config(client::timeouts(patience, patience.part))
+        let mut timeouts = client::timeouts(patience, patience.part);
+        timeouts.set_operation_timeout(Some(patience.part.saturating_mul(patience.attempts)));
+        aws_sdk_s3::config::Builder::new().timeout_config(timeouts.build())
     }
 
     /// Puts an object that fits into memory.
@@ -104,7 +106,7 @@ impl Bucket {
         metadata.extend(sha256.map(|sha256| (SHA256.to_owned(), sha256.to_string())));
         let failed = |failure: Failure| failure.into_error("writing", key, self.name());
         self.retries
-            .run(|| async {
+            .run_long(|| async {
                 let body = body().await.map_err(Failed::Finally)?;
                 let conditional = self.conditions.load(Ordering::Relaxed);
                 let (encryption, kms_key) = self.encryption();

@@ -5,12 +5,13 @@
 //! and no checksums that it did not ask for, since older ones refuse what they don't know.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_config::meta::region::RegionProviderChain;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
-use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::timeout::{TimeoutConfig, TimeoutConfigBuilder};
 use aws_sdk_s3::config::{
     AppName, Builder, Credentials, RequestChecksumCalculation, ResponseChecksumValidation,
     StalledStreamProtectionConfig,
@@ -54,7 +55,11 @@ pub(super) async fn connect(config: &S3Config, metrics: Arc<Metrics>) -> (Client
     let mut builder = Builder::from(&sdk)
         .region(region)
         .force_path_style(path_style)
-        .timeout_config(timeouts(&config.patience, config.patience.answer))
+        .timeout_config(
+            timeouts(&config.patience, config.patience.answer)
+                .operation_timeout(config.patience.whole)
+                .build(),
+        )
         .retry_config(
             RetryConfig::standard()
                 .with_max_attempts(config.patience.attempts)
@@ -79,11 +84,10 @@ pub(super) async fn connect(config: &S3Config, metrics: Arc<Metrics>) -> (Client
 }
 
 /// The time-outs of requests whose answer may take as long as `answer`.
-pub(super) fn timeouts(patience: &S3Patience, answer: std::time::Duration) -> TimeoutConfig {
+pub(super) fn timeouts(patience: &S3Patience, answer: Duration) -> TimeoutConfigBuilder {
     TimeoutConfig::builder()
         .connect_timeout(patience.connect)
         .operation_attempt_timeout(answer)
-        .build()
 }
 
 /// What the environment says, without asking the machine for its region: elsewhere than in AWS that

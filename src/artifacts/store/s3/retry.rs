@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::artifacts::store::StoreError;
 use crate::config::S3Patience;
@@ -43,11 +44,31 @@ impl Retries {
         }
     }
 
-    /// Attempts until one succeeds, fails finally, or there were enough.
-    pub(super) async fn run<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, StoreError>
+    /// Attempts until one succeeds, fails finally, or there were enough, or it took too long.
+    pub(super) async fn run<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, Failed>>,
     {
+        self.run_within(self.patience.whole, attempt).await
+    }
+
+    /// The same for what carries a part of a file, however long it takes.
+    pub(super) async fn run_long<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        self.run_within(Duration::MAX, attempt).await
+    }
+
+    async fn run_within<T, F>(
+        &self,
+        whole: Duration,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let began = Instant::now();
         let mut pause = self.patience.first_pause;
         let mut left = self.patience.attempts;
         loop {
@@ -58,7 +79,10 @@ impl Retries {
                     return Ok(value);
                 }
                 Err(Failed::Finally(error)) => return Err(error),
-                Err(Failed::ThisTime(error)) if left == 0 || !self.spend() => return Err(error),
+                Err(Failed::ThisTime(error)) if left == 0 || began.elapsed() >= whole => {
+                    return Err(error);
+                }
+                Err(Failed::ThisTime(error)) if !self.spend() => return Err(error),
                 Err(Failed::ThisTime(error)) => {
                     tracing::debug!(%error, "trying again: {error}");
                     self.metrics.s3_body_broke();
@@ -88,7 +112,6 @@ impl Retries {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::time::Duration;
 
     use super::*;
 
@@ -129,6 +152,16 @@ mod tests {
         assert_eq!(attempts(&retries, 3, Failed::ThisTime).await, (4, true));
         assert_eq!(attempts(&retries, 99, Failed::ThisTime).await, (6, false));
         assert_eq!(attempts(&retries, 1, Failed::Finally).await, (1, false));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_tried_again_that_took_too_long_already() {
+        let patience = S3Patience {
+            whole: Duration::ZERO,
+            ..retries().patience
+        };
+        let retries = Retries::new(patience, Arc::new(Metrics::new()));
+        assert_eq!(attempts(&retries, 99, Failed::ThisTime).await, (1, false));
     }
 
     #[tokio::test]

@@ -121,7 +121,7 @@ impl Bucket {
     }
 
     /// The length of an object, or `None` when there is none.
-    async fn size_of(&self, key: &ObjectKey) -> Result<Option<u64>, StoreError> {
+    pub(super) async fn size_of(&self, key: &ObjectKey) -> Result<Option<u64>, StoreError> {
         let full_key = self.full_key(key);
         // A HEAD has no body that could say which kind of 404 it is.
         let list = self.client.list_objects_v2().bucket(self.name());
@@ -195,7 +195,7 @@ impl Begun<'_> {
         let Self { bucket, key, id } = self;
         bucket
             .retries
-            .run(|| async {
+            .run_long(|| async {
                 let body = read(key, path, part).await.map_err(Failed::Finally)?;
                 let upload = bucket
                     .client
