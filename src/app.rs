@@ -6,14 +6,15 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::artifacts::store::{LocalStore, ObjectStore, S3Parts, S3Store, StoreError};
+use crate::artifacts::store::{CacheBounds, LocalStore, ObjectStore, S3Parts, S3Store, StoreError};
 use crate::artifacts::{
     ArtifactLimits, Artifacts, ArtifactsParts, Clock, SetupError, UpstreamAddresses,
     UpstreamLimits, UpstreamSettings, Upstreams,
 };
 use crate::config::Config;
 use crate::conversion::{ConversionLimits, Converter, MeteredConverter};
-use crate::metrics::Metrics;
+use crate::limits::Limits;
+use crate::metrics::{Cache, Metrics};
 use crate::signal::{Signal, SignalParts};
 use crate::symbolize::{RequestMemory, Symbolizer};
 
@@ -83,6 +84,11 @@ async fn open_store(
     let store = S3Store::open(S3Parts {
         config: bucket,
         data: config.data.clone(),
+        cache: CacheBounds {
+            bytes_max: config.limits.cache_bytes_max,
+            free_bytes_min: config.limits.free_disk_bytes_min,
+            meter: metrics.cache(Cache::Files),
+        },
         metrics: Arc::clone(metrics),
         tasks: background.tasks.clone(),
     });
@@ -136,7 +142,8 @@ impl App {
         })
         .await;
         signal.run(&background.tasks, &background.stopping);
-        let symbolizer = Symbolizer::new(Arc::clone(&artifacts), &config.limits, &metrics);
+        let limits = symbolizer_limits(&config);
+        let symbolizer = Symbolizer::new(Arc::clone(&artifacts), &limits, &metrics);
         Ok(Self {
             request_memory: RequestMemory::new(&config.limits),
             config: Arc::new(config),
@@ -147,6 +154,16 @@ impl App {
             background,
         })
     }
+}
+
+/// Over a bucket, indexes that are open are files of the disk cache that cannot go: they leave half
+/// of it to others.
+fn symbolizer_limits(config: &Config) -> Limits {
+    let mut limits = config.limits.clone();
+    if config.s3.is_some() {
+        limits.open_index_bytes_max = limits.open_index_bytes_max.min(limits.cache_bytes_max / 2);
+    }
+    limits
 }
 
 /// Who is asked for what the store has not, and within which bounds.

@@ -1,14 +1,16 @@
 //! Unhex, the symbol server: debug files in, debug files and names out.
 //!
 //! [`http`] has the whole route table; [`artifacts`] is where debug files live; [`conversion`] turns
-//! them into symbol indexes in a child process; [`symbolize`] answers batches of addresses;
-//! [`signal`] tells of profiles that arrived without symbols.
+//! them into symbol indexes in a child process; [`disk_cache`] keeps files that can be had again;
+//! [`symbolize`] answers batches of addresses; [`signal`] tells of profiles that arrived without
+//! symbols.
 
 pub mod app;
 pub mod artifacts;
 pub mod cli;
 pub mod config;
 pub mod conversion;
+pub mod disk_cache;
 mod glob;
 pub mod http;
 pub mod limits;

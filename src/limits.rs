@@ -5,200 +5,13 @@
 //! One line here declares a limit whole: its field, flag, `UNHEX_*` variable, key in `unhex.toml`,
 //! default and reason. A test compares docs/limits.md with [`LIMITS`].
 
+mod unit;
+
 use std::fmt::Write as _;
-use std::str::FromStr;
-use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How a limit is written and what it is to the program.
-pub trait Unit: Sized {
-    /// What the program works with.
-    type Value;
-    /// The placeholder in `--help`.
-    const PLACEHOLDER: &'static str;
-
-    /// The value of a plain number in the unit's base.
-    fn value(number: u64) -> Self::Value;
-
-    /// The number as documentation shows it.
-    fn show(number: u64) -> String;
-}
-
-/// A setting that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseLimitError {
-    /// No number at the start, or one beyond 2^64-1.
-    #[error("{0:?} is no whole number with an optional unit")]
-    NotANumber(String),
-    /// A unit that is not known.
-    #[error("unknown unit {unit:?}: known are {known}")]
-    UnknownUnit {
-        /// What was found behind the number.
-        unit: String,
-        /// What may stand there.
-        known: &'static str,
-    },
-    /// A number beyond what the unit can be.
-    #[error("{number} is more than {max}, the most that can be set")]
-    TooLarge {
-        /// The number in the unit's base.
-        number: u64,
-        /// The most that can be set.
-        max: u64,
-    },
-}
-
-/// Longest time that can be set, 100 years: clocks cannot be moved by 2^64 seconds.
-const SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
-
-/// Splits `text` into its number and its unit, and multiplies.
-fn parse_scaled(
-    text: &str,
-    scales: &[(&str, u64)],
-    known: &'static str,
-) -> Result<u64, ParseLimitError> {
-    let text = text.trim();
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let digits = text.strip_suffix(unit).unwrap_or_default();
-    let not_a_number = || ParseLimitError::NotANumber(text.to_owned());
-    let number = digits.parse::<u64>().ok().ok_or_else(not_a_number)?;
-    let unit = unit.trim();
-    let scale = scales
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit))
-        .ok_or_else(|| ParseLimitError::UnknownUnit {
-            unit: unit.to_owned(),
-            known,
-        })?;
-    number.checked_mul(scale.1).ok_or_else(not_a_number)
-}
-
-fn within(number: u64, max: u64) -> Result<u64, ParseLimitError> {
-    if number > max {
-        return Err(ParseLimitError::TooLarge { number, max });
-    }
-    Ok(number)
-}
-
-/// A number, or a text with a unit, as `unhex.toml` may have it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum NumberOrText {
-    Number(u64),
-    Text(String),
-}
-
-macro_rules! unit {
-    ($(#[$meta:meta])* $name:ident, $scales:expr, $known:literal, $max:expr) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-        #[serde(try_from = "NumberOrText")]
-        pub struct $name(u64);
-
-        impl FromStr for $name {
-            type Err = ParseLimitError;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Self::within(parse_scaled(text, $scales, $known)?)
-            }
-        }
-
-        impl $name {
-            fn within(number: u64) -> Result<Self, ParseLimitError> {
-                within(number, $max).map(Self)
-            }
-        }
-
-        impl TryFrom<NumberOrText> for $name {
-            type Error = ParseLimitError;
-
-            fn try_from(value: NumberOrText) -> Result<Self, Self::Error> {
-                match value {
-                    NumberOrText::Number(number) => Self::within(number),
-                    NumberOrText::Text(text) => text.parse(),
-                }
-            }
-        }
-    };
-}
-
-unit!(
-    /// A size: `512`, `64KiB`, `8GiB`.
-    Bytes,
-    &[("", 1), ("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)],
-    "B, KiB, MiB, GiB, TiB",
-    u64::MAX
-);
-unit!(
-    /// A time: `30`, `30s`, `10m`, `1h`.
-    Seconds,
-    &[("", 1), ("s", 1), ("m", 60), ("min", 60), ("h", 3600)],
-    "s, m, h",
-    SECONDS_MAX
-);
-unit!(
-    /// A plain number.
-    Count, &[("", 1)], "none", u64::MAX
-);
-
-impl Unit for Bytes {
-    type Value = u64;
-    const PLACEHOLDER: &'static str = "SIZE";
-
-    fn value(number: u64) -> u64 {
-        number
-    }
-
-    fn show(number: u64) -> String {
-        [
-            (1 << 40, "TiB"),
-            (1 << 30, "GiB"),
-            (1 << 20, "MiB"),
-            (1 << 10, "KiB"),
-        ]
-        .into_iter()
-        .find(|(scale, _)| number >= *scale && number.is_multiple_of(*scale))
-        .map_or_else(
-            || format!("{number} B"),
-            |(scale, unit)| format!("{} {unit}", number / scale),
-        )
-    }
-}
-
-impl Unit for Seconds {
-    type Value = Duration;
-    const PLACEHOLDER: &'static str = "TIME";
-
-    fn value(number: u64) -> Duration {
-        Duration::from_secs(number)
-    }
-
-    fn show(number: u64) -> String {
-        format!("{number} s")
-    }
-}
-
-impl Seconds {
-    /// The time that was set.
-    pub fn duration(self) -> Duration {
-        Self::value(self.0)
-    }
-}
-
-impl Unit for Count {
-    type Value = usize;
-    const PLACEHOLDER: &'static str = "N";
-
-    fn value(number: u64) -> usize {
-        usize::try_from(number).unwrap_or(usize::MAX)
-    }
-
-    fn show(number: u64) -> String {
-        number.to_string()
-    }
-}
+pub use unit::{Bytes, Count, ParseLimitError, Seconds, Unit};
 
 /// A limit as documentation shows it.
 #[derive(Clone, Copy, Debug)]
@@ -304,6 +117,9 @@ limits! {
     /// Symbol indexes that are kept open, in bytes of mapped files: hundreds of the largest fit, and
     /// the pages belong to the system's cache.
     open_index_bytes_max: Bytes = 8 << 30, "UNHEX_OPEN_INDEX_BYTES_MAX";
+    /// Files on this disk that were fetched from the bucket, the least recently used out: a day's work
+    /// of a large team. What is in use stays, so that it may be exceeded for a while.
+    cache_bytes_max: Bytes = 20 << 30, "UNHEX_CACHE_BYTES_MAX";
     /// Largest `/symbolize` body after decompression: a profile of a million addresses fits.
     symbolize_body_bytes_max: Bytes = 64 << 20, "UNHEX_SYMBOLIZE_BODY_BYTES_MAX";
     /// Addresses in one `/symbolize` request, over all modules: about a second of work.
@@ -370,7 +186,8 @@ limits! {
     /// Build IDs without symbols in the ledger, the least recently seen out: a large fleet has a few
     /// thousand binaries. Each takes some 300 bytes.
     ledger_build_ids_max: Count = 100_000, "UNHEX_LEDGER_BUILD_IDS_MAX";
-    /// Free space below which `/readyz` says no: one large upload and its conversion still fit.
+    /// Free space below which `/readyz` says no: one large upload and its conversion still fit. Files
+    /// that can be fetched again go before it comes to that.
     free_disk_bytes_min: Bytes = 1 << 30, "UNHEX_FREE_DISK_BYTES_MIN";
 }
 
@@ -403,36 +220,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_read_with_their_units() {
-        assert_eq!("8GiB".parse(), Ok(Bytes(8 << 30)));
-        assert_eq!("512".parse(), Ok(Bytes(512)));
-        assert_eq!("10 m".parse(), Ok(Seconds(600)));
-        assert_eq!("7".parse(), Ok(Count(7)));
-    }
-
-    #[test]
-    fn nonsense_is_refused_with_the_known_units() {
-        for text in ["", "GiB", "-1", "18446744073709551616", "99999999TiB"] {
-            assert!(text.parse::<Bytes>().is_err(), "{text:?}");
-        }
-        let error = "3 parsecs".parse::<Seconds>().unwrap_err().to_string();
-        assert_eq!(error, "unknown unit \"parsecs\": known are s, m, h");
-    }
-
-    #[test]
-    fn a_time_that_no_clock_can_be_moved_by_is_refused() {
-        assert_eq!("876000h".parse(), Ok(Seconds(876_000 * 3600)));
-        for text in ["18446744073709551615", "5124095576030431h"] {
-            let error = text.parse::<Seconds>().unwrap_err();
-            assert!(matches!(error, ParseLimitError::TooLarge { .. }), "{error}");
-        }
-        assert!(
-            toml::from_str::<LimitSettings>("body_stall_seconds_max = 9223372036854775807")
-                .is_err()
-        );
-    }
-
-    #[test]
     fn every_variable_is_its_limits_name() {
         for limit in LIMITS {
             assert_eq!(
@@ -443,9 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_shown_in_their_largest_unit() {
-        assert_eq!(Bytes::show(8 << 30), "8 GiB");
-        assert_eq!(Bytes::show(3), "3 B");
-        assert_eq!(Seconds::show(600), "600 s");
+    fn a_time_that_is_too_long_is_refused_in_the_file_too() {
+        let text = "body_stall_seconds_max = 9223372036854775807";
+        assert!(toml::from_str::<LimitSettings>(text).is_err());
     }
 }

@@ -23,7 +23,7 @@ use super::record::ArtifactRecord;
 use super::single_flight::{Landing, SingleFlight};
 use super::state::Stored;
 use super::store::{
-    BlobForm, LocalFile, ObjectKey, ObjectStore, StoreError, StoredBlob, Verification,
+    BlobForm, Glance, LocalFile, ObjectKey, ObjectStore, StoreError, StoredBlob, Verification,
 };
 
 /// Blobs whose hashes are remembered; each takes some 300 bytes.
@@ -105,12 +105,15 @@ impl Blobs {
         self.find(blob).await.map(|(_, file)| file)
     }
 
-    /// Whether the blob is there and not known to be damaged. It is compared with its hash behind
-    /// the answer, so that a later question knows better.
+    /// Whether the blob is there and not known to be damaged. One that lies on this disk is compared
+    /// with its hash behind the answer, so that a later question knows better; none is fetched.
     pub(super) async fn is_there(&self, blob: &BlobRef<'_>) -> Result<bool, LocateError> {
-        let (key, file) = match self.find(blob).await {
-            Err(LocateError::Damaged { .. }) => return Ok(false),
-            found => found?,
+        let (key, stored) = stored(blob)?;
+        let file = match self.store.glance(stored).await? {
+            Glance::Absent | Glance::Damaged => return Ok(false),
+            Glance::There => return Ok(true),
+            Glance::Here(file) if file.size_bytes != blob.size_bytes => return Ok(false),
+            Glance::Here(file) => file,
         };
         if file.verification == Verification::Done {
             return Ok(true);
@@ -127,16 +130,10 @@ impl Blobs {
 
     /// The file of a blob, if it is there and as long as its record says.
     async fn find(&self, blob: &BlobRef<'_>) -> Result<(ObjectKey, LocalFile), LocateError> {
-        let key = layout::blob(blob.id, blob.sha256, blob.upload).map_err(StoreError::from)?;
+        let (key, stored) = stored(blob)?;
         let damaged = |detail: String| LocateError::Damaged {
             key: key.to_string(),
             detail,
-        };
-        let stored = StoredBlob {
-            key: key.clone(),
-            form: blob.form.clone(),
-            sha256: blob.sha256,
-            size_bytes: blob.size_bytes,
         };
         let opened = self.store.open(stored).await?;
         let file = opened.ok_or_else(|| damaged("it is missing".to_owned()))?;
@@ -182,6 +179,18 @@ impl Blobs {
             }
         })
     }
+}
+
+/// Where a blob lies, and what it has to be.
+fn stored(blob: &BlobRef<'_>) -> Result<(ObjectKey, StoredBlob), StoreError> {
+    let key = layout::blob(blob.id, blob.sha256, blob.upload)?;
+    let stored = StoredBlob {
+        key: key.clone(),
+        form: blob.form.clone(),
+        sha256: blob.sha256,
+        size_bytes: blob.size_bytes,
+    };
+    Ok((key, stored))
 }
 
 fn fingerprint(key: &ObjectKey, file: &LocalFile) -> Result<Fingerprint, LocateError> {

@@ -29,6 +29,9 @@ const RECORDS_KEPT: Duration = Duration::from_mins(10);
 /// Memory for records, by the length of their JSON.
 const CACHE_BYTES_MAX: u64 = 64 << 20;
 
+/// Build IDs of which nothing is stored that are remembered; each takes some 400 bytes.
+const ABSENT_MAX: u64 = 100_000;
+
 /// Records that are read at once.
 const READS_AT_ONCE: usize = 16;
 
@@ -37,10 +40,20 @@ const READS_AT_ONCE: usize = 16;
 pub(super) struct Catalog {
     store: Arc<dyn ObjectStore>,
     seen: moka::sync::Cache<BuildId, Seen>,
+    /// Those of which nothing is stored: apart, so that questions for what does not exist push out
+    /// nothing that does.
+    absent: moka::sync::Cache<BuildId, Seen>,
     /// When this process last published something about a build ID.
     published: moka::sync::Cache<BuildId, Instant>,
     loads: SingleFlight<BuildId, Result<Seen, LocateError>>,
-    meter: CacheMeter,
+    meters: CatalogMeters,
+}
+
+/// Where the questions to a [`Catalog`] are counted.
+#[derive(Clone, Debug)]
+pub(super) struct CatalogMeters {
+    pub(super) states: CacheMeter,
+    pub(super) absent: CacheMeter,
 }
 
 /// What was read of one build ID.
@@ -60,20 +73,32 @@ impl Seen {
 }
 
 impl Catalog {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, tasks: TaskTracker, meter: CacheMeter) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        tasks: TaskTracker,
+        meters: CatalogMeters,
+    ) -> Self {
+        meters.states.bounded_by(CACHE_BYTES_MAX);
+        let (states, absent) = (meters.states.clone(), meters.absent.clone());
         Self {
             store,
             seen: moka::sync::Cache::builder()
                 .weigher(|_, seen: &Seen| seen.weight())
                 .max_capacity(CACHE_BYTES_MAX)
                 .time_to_idle(RECORDS_KEPT)
+                .eviction_listener(move |_, _, cause| states.removed(cause))
+                .build(),
+            absent: moka::sync::Cache::builder()
+                .max_capacity(ABSENT_MAX)
+                .time_to_live(STATE_AGE_MAX)
+                .eviction_listener(move |_, _, cause| absent.removed(cause))
                 .build(),
             published: moka::sync::Cache::builder()
                 .time_to_live(RECORDS_KEPT)
                 .max_capacity(100_000)
                 .build(),
             loads: SingleFlight::new(tasks),
-            meter,
+            meters,
         }
     }
 
@@ -102,10 +127,13 @@ impl Catalog {
         let since = since.max(self.published.get(id));
         let is_fresh = |seen: &Seen| since.is_none_or(|since| seen.listed >= since);
         if let Some(seen) = self.seen.get(id).filter(is_fresh) {
-            self.meter.hit();
+            self.meters.states.hit();
             return Ok(seen.state);
         }
-        self.meter.miss();
+        if let Some(seen) = self.absent.get(id).filter(is_fresh) {
+            self.meters.absent.hit();
+            return Ok(seen.state);
+        }
         loop {
             let landing = self.loads.join(id.clone(), || self.load(id.clone()));
             let seen = landing.await.ok_or_else(|| LocateError::Store {
@@ -113,17 +141,31 @@ impl Catalog {
             })??;
             // A load that somebody else began earlier may have missed what is asked for.
             if is_fresh(&seen) {
-                // Counts lag behind inserts until the cache's own upkeep has run.
-                self.seen.run_pending_tasks();
-                let size_bytes = self.seen.weighted_size();
-                self.meter.holds(self.seen.entry_count(), size_bytes);
+                self.count_miss(&seen);
                 return Ok(seen.state);
             }
         }
     }
 
+    /// Counts what was not in memory. Counts of a cache lag behind inserts until its own upkeep has run.
+    fn count_miss(&self, seen: &Seen) {
+        if seen.records.is_empty() {
+            self.meters.absent.miss();
+            self.absent.run_pending_tasks();
+            self.meters.absent.holds(self.absent.entry_count(), 0);
+        } else {
+            self.meters.states.miss();
+            self.seen.run_pending_tasks();
+            let size_bytes = self.seen.weighted_size();
+            self.meters
+                .states
+                .holds(self.seen.entry_count(), size_bytes);
+        }
+    }
+
     fn load(&self, id: BuildId) -> impl Future<Output = Result<Seen, LocateError>> + Send + use<> {
-        let (store, cache) = (Arc::clone(&self.store), self.seen.clone());
+        let store = Arc::clone(&self.store);
+        let (cache, absent) = (self.seen.clone(), self.absent.clone());
         async move {
             let listed = Instant::now();
             let before = cache.get(&id).map(|seen| seen.records).unwrap_or_default();
@@ -148,7 +190,13 @@ impl Catalog {
                 state: Arc::new(state),
                 records: Arc::new(records),
             };
-            cache.insert(id, seen.clone());
+            // What there is in the other one is older, and a state that is too old is read anew.
+            if seen.records.is_empty() {
+                cache.invalidate(&id);
+                absent.insert(id, seen.clone());
+            } else {
+                cache.insert(id, seen.clone());
+            }
             Ok::<_, LocateError>(seen)
         }
     }

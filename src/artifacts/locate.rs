@@ -159,13 +159,13 @@ impl Inner {
     ) -> Result<Bundle, LocateError> {
         let file = self.open_artifact(id, bundle).await?.file;
         let sha256 = bundle.body.sha256;
-        if let Some(opened) = self.bundles.get(&sha256) {
+        if let Some(opened) = self.bundles.find(&sha256) {
             return Ok(opened);
         }
         let opened = tokio::task::spawn_blocking(move || Bundle::open(file));
         let opened = opened.await.map_err(|error| cut_off(&error))?;
         let opened = opened.map_err(|error| damaged(bundle, &error))?;
-        self.bundles.insert(sha256, opened.clone());
+        self.bundles.keep(sha256, opened.clone());
         Ok(opened)
     }
 }

@@ -157,6 +157,12 @@ pub enum LocateError {
         /// What failed, with the key.
         detail: String,
     },
+    /// This server's disk has no room for what was to be fetched.
+    #[error("the disk of this server is full: {detail}")]
+    NoRoom {
+        /// What failed, with the key.
+        detail: String,
+    },
     /// A stored object is not what its record says.
     #[error("the stored object {key} is damaged: {detail}")]
     Damaged {
@@ -181,6 +187,10 @@ pub enum LocateError {
 
 impl From<StoreError> for LocateError {
     fn from(error: StoreError) -> Self {
+        if error.is_full() {
+            let detail = error.to_string();
+            return Self::NoRoom { detail };
+        }
         match error {
             StoreError::Damaged { key, detail } => Self::Damaged { key, detail },
             StoreError::Shared(shared) => match &*shared {

@@ -8,6 +8,7 @@
 
 mod aliases;
 mod blobs;
+mod bundles;
 mod catalog;
 mod clock;
 mod completion;
@@ -72,18 +73,15 @@ use tokio_util::task::TaskTracker;
 use unhex_build_id::{BuildId, Identity};
 
 use self::blobs::Blobs;
-use self::catalog::Catalog;
+use self::bundles::Bundles;
+use self::catalog::{Catalog, CatalogMeters};
 use self::indexing::Indexing;
 use self::record::Provenance;
-use self::sources::Bundle;
 use self::state::State;
 use self::store::ObjectStore;
 use crate::conversion::Convert;
 use crate::limits::Limits;
 use crate::metrics::{Cache, Metrics};
-
-/// Memory for the directories of source bundles that were read lately.
-const BUNDLES_BYTES_MAX: u64 = 64 << 20;
 
 /// How long an offer is remembered: uploads that take longer are published all the same.
 const OFFER_AGE_MAX: Duration = Duration::from_hours(1);
@@ -150,7 +148,7 @@ struct Inner {
     limits: ArtifactLimits,
     catalog: Catalog,
     blobs: Blobs,
-    bundles: moka::sync::Cache<ContentHash, Bundle>,
+    bundles: Bundles,
     offers: moka::sync::Cache<UploadId, Offer>,
     indexing: Indexing,
     upstreams: Upstreams,
@@ -176,13 +174,13 @@ impl Artifacts {
                 catalog: Catalog::new(
                     Arc::clone(&store),
                     tasks.clone(),
-                    metrics.cache(Cache::States),
+                    CatalogMeters {
+                        states: metrics.cache(Cache::States),
+                        absent: metrics.cache(Cache::Absent),
+                    },
                 ),
                 blobs: Blobs::new(Arc::clone(&store), tasks.clone()),
-                bundles: moka::sync::Cache::builder()
-                    .weigher(|_, bundle: &Bundle| bundle.weight_bytes())
-                    .max_capacity(BUNDLES_BYTES_MAX)
-                    .build(),
+                bundles: Bundles::new(metrics.cache(Cache::SourceBundles)),
                 offers: moka::sync::Cache::builder()
                     .time_to_live(OFFER_AGE_MAX)
                     .max_capacity(OFFERS_MAX)

@@ -18,6 +18,10 @@ use super::store::{ObjectStore, StagedFile, StoreError};
 /// Bytes that are gathered before they are handed over.
 const CHUNK_BYTES: usize = 512 << 10;
 
+/// Room that is made on the disk ahead of what is written: what a chunk may become when it is decoded
+/// counts by what follows it.
+const ROOM_BYTES: u64 = 64 << 20;
+
 /// Largest zstd window that is accepted in any body, 64 MiB: larger ones are only made by
 /// `zstd --ultra -22`, or by `zstd --long`, and each stream would hold so much memory.
 pub const ZSTD_WINDOW_LOG_MAX: u32 = 26;
@@ -39,6 +43,7 @@ pub enum ContentEncoding {
 pub struct Receiver {
     gathered: BytesMut,
     writing: Option<JoinHandle<Result<Decoder, IngestError>>>,
+    store: Arc<dyn ObjectStore>,
 }
 
 /// An upload that was received completely.
@@ -78,8 +83,9 @@ impl Receiver {
         encoding: ContentEncoding,
         size_bytes_max: u64,
     ) -> Self {
+        let of = Arc::clone(&store);
         let open = move || {
-            let staged = store.staging().file();
+            let staged = of.staging().file();
             let staged = staged.map_err(not_staged)?;
             let output = Output {
                 staged,
@@ -92,6 +98,7 @@ impl Receiver {
         Self {
             gathered: BytesMut::with_capacity(CHUNK_BYTES),
             writing: Some(tokio::task::spawn_blocking(open)),
+            store,
         }
     }
 
@@ -126,7 +133,9 @@ impl Receiver {
         let mut decoder = self.landed().await?;
         let chunk = self.gathered.split().freeze();
         self.gathered.reserve(CHUNK_BYTES);
+        let store = Arc::clone(&self.store);
         self.writing = Some(tokio::task::spawn_blocking(move || {
+            store.make_room(ROOM_BYTES);
             decoder.write_all(&chunk).map_err(not_decoded)?;
             Ok(decoder)
         }));

@@ -169,7 +169,7 @@ impl Download {
                     ..range.end.saturating_add(offset_bytes);
                 FileBody::open(artifact.file, artifact.size_bytes, range)
                     .await
-                    .map(Body::new)
+                    .map(|body| Body::new(body.under(artifact.lease)))
                     .map_err(unreadable)
             }
         }

@@ -234,6 +234,7 @@ impl From<LocateError> for ApiError {
         let detail = match &error {
             LocateError::Damaged { .. } => "a stored object is damaged; the server's log names it",
             LocateError::Upstream { .. } => "upstream servers cannot say now; ask again later",
+            LocateError::NoRoom { .. } => "the disk of this server is full; ask again later",
             _ => "the object store cannot be read now; ask again later",
         };
         Self::new(ApiErrorKind::Unavailable, detail).with_source(error)

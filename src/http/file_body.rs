@@ -14,6 +14,8 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use crate::artifacts::store::Lease;
+
 /// What is read at once: large enough that a system call costs nothing beside its copy, small
 /// enough that a thousand downloads fit in memory.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -27,6 +29,8 @@ pub(super) struct FileBody {
     /// What was not handed out yet.
     left_bytes: u64,
     ahead: Ahead,
+    /// Keeps what the file is a part of from being given up.
+    _in_use: Lease,
 }
 
 /// The piece that comes next.
@@ -49,6 +53,7 @@ impl FileBody {
             unread: range,
             ahead: Ahead::End,
             file: Arc::clone(&file),
+            _in_use: Lease::unlimited(),
         };
         let piece = body.next_piece();
         let first = spawn_blocking(move || {
@@ -61,6 +66,14 @@ impl FileBody {
         });
         body.ahead = Ahead::There(first.await??);
         Ok(body)
+    }
+
+    /// The same body, with a lease that lives as long.
+    pub(super) fn under(self, lease: Lease) -> Self {
+        Self {
+            _in_use: lease,
+            ..self
+        }
     }
 
     fn next_piece(&mut self) -> Range<u64> {

@@ -170,14 +170,23 @@ metrics! {
     s3_retries: IntCounterVec = "unhex_s3_retries_total" ["operation"];
     /// Bytes of objects that were sent to the S3 server or received from it.
     s3_bytes: IntCounterVec = "unhex_s3_bytes_total" ["direction"];
-    /// Questions to a cache by its name (states: what is known of build IDs; indexes: open symbol
-    /// indexes; `upstream_absent`: what no upstream server has; `upstream_sources`: source files from
-    /// there) and by result: hit or miss.
+    /// Questions to a cache by its name and by result, hit or miss. In memory: states (what is known of
+    /// build IDs), absent (build IDs of which nothing is stored), indexes (open symbol indexes),
+    /// `source_bundles` (their directories), `upstream_absent` (what no upstream server has),
+    /// `upstream_sources` (source files from there). On the disk: files (fetched from the bucket).
     cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];
+    /// Entries that had to go for lack of room, not those that grew old. Watch files: when it rises as
+    /// fast as the misses, `--cache-bytes-max` is too small for what is asked for.
+    cache_evictions: IntCounterVec = "unhex_cache_evictions_total" ["cache"];
     /// Entries in a cache after the last miss.
     cache_entries: IntGaugeVec = "unhex_cache_entries" ["cache"];
     /// Bytes in a cache after the last miss; of open indexes the mapped ones.
     cache_bytes: IntGaugeVec = "unhex_cache_bytes" ["cache"];
+    /// Bytes that a cache may hold; 0 where only entries are bounded, or there is no such cache.
+    cache_bytes_max: IntGaugeVec = "unhex_cache_bytes_max" ["cache"];
+    /// When the file that goes next from the disk was last used, in seconds since 1970, or 0 when all
+    /// are in use. `time()` less this is how long a file stays that nobody asks for.
+    cache_oldest_use: GaugeVec = "unhex_cache_oldest_use_timestamp_seconds" ["cache"];
     /// Resident memory of the server, without its conversion children.
     resident_bytes: IntGaugeVec = "process_resident_memory_bytes" [];
     /// Open files and sockets of the server.

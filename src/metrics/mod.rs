@@ -5,11 +5,13 @@
 //! Service, version and deployment of profiles come from strangers: the room `signal` bounds them,
 //! and they are filled in anew for each scrape, so that what it dropped is gone here too.
 
+mod cache;
 mod declared;
 mod process;
 mod s3;
 mod upstream;
 
+pub use cache::{Cache, CacheMeter};
 pub use declared::{METRICS, MetricEntry, document};
 pub use s3::{Direction, S3Request};
 pub use upstream::{UpstreamMeter, UpstreamResult};
@@ -67,58 +69,6 @@ impl DebuginfodResult {
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
         }
-    }
-}
-
-/// The caches that are watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cache {
-    /// Folded states of build IDs.
-    States,
-    /// Open symbol indexes.
-    Indexes,
-    /// What no upstream server has.
-    UpstreamAbsent,
-    /// Source files that were fetched from upstream.
-    UpstreamSources,
-}
-
-impl Cache {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::States => "states",
-            Self::Indexes => "indexes",
-            Self::UpstreamAbsent => "upstream_absent",
-            Self::UpstreamSources => "upstream_sources",
-        }
-    }
-}
-
-/// Counts the questions to one cache and how much is in it; cheap to clone and to use.
-#[derive(Clone, Debug)]
-pub struct CacheMeter {
-    hits: prometheus::IntCounter,
-    misses: prometheus::IntCounter,
-    entries: prometheus::IntGauge,
-    bytes: prometheus::IntGauge,
-}
-
-impl CacheMeter {
-    /// The cache had it.
-    pub fn hit(&self) {
-        self.hits.inc();
-    }
-
-    /// It had to be fetched.
-    pub fn miss(&self) {
-        self.misses.inc();
-    }
-
-    /// So much is in it now.
-    pub fn holds(&self, entries: u64, size_bytes: u64) {
-        let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        self.entries.set(number(entries));
-        self.bytes.set(number(size_bytes));
     }
 }
 
@@ -262,18 +212,6 @@ impl Metrics {
             .conversion_seconds
             .with_label_values::<&str>(&[])
             .observe(duration.as_secs_f64());
-    }
-
-    /// The meter of a cache.
-    pub fn cache(&self, cache: Cache) -> CacheMeter {
-        let families = &self.families;
-        let name = cache.as_str();
-        CacheMeter {
-            hits: families.cache_requests.with_label_values(&[name, "hit"]),
-            misses: families.cache_requests.with_label_values(&[name, "miss"]),
-            entries: families.cache_entries.with_label_values(&[name]),
-            bytes: families.cache_bytes.with_label_values(&[name]),
-        }
     }
 
     /// Counts a time that the ledger could not be written or read.

@@ -13,6 +13,7 @@ use moka::future::Cache;
 use unhex_symbols::index::{Facts, IndexError, SymbolIndex};
 
 use crate::artifacts::IndexFile;
+use crate::artifacts::store::Lease;
 use crate::metrics::CacheMeter;
 
 /// Weights are counted in this unit, since moka's are 32 bits.
@@ -28,6 +29,8 @@ pub(super) struct OpenIndex {
     /// What it says of its binary.
     pub(super) facts: Facts,
     size_bytes: u64,
+    /// A file that is mapped takes room on the disk, at its path or not: so it counts as in use.
+    _in_use: Lease,
 }
 
 /// The bytes of a mapped file.
@@ -82,6 +85,8 @@ pub(super) struct OpenIndexes {
 impl OpenIndexes {
     /// None yet, and at most so many bytes.
     pub(super) fn new(bytes_max: u64, meter: CacheMeter) -> Self {
+        meter.bounded_by(bytes_max);
+        let removals = meter.clone();
         let weigh = |_: &[u8; 32], open: &Arc<OpenIndex>| {
             let weight = open.size_bytes.saturating_add(ENTRY_OVERHEAD_BYTES) / WEIGHT_BYTES;
             u32::try_from(weight).unwrap_or(u32::MAX)
@@ -89,6 +94,7 @@ impl OpenIndexes {
         let cache = Cache::builder()
             .max_capacity(bytes_max / WEIGHT_BYTES)
             .weigher(weigh)
+            .eviction_listener(move |_, _, cause| removals.removed(cause))
             .build();
         Self { cache, meter }
     }
@@ -107,11 +113,7 @@ impl OpenIndexes {
         let (path, lease) = (file.path.clone(), file.lease.clone());
         let sources = file.sources.clone();
         let opening = async move {
-            let opened = tokio::task::spawn_blocking(move || {
-                let opened = open_and_verify(&path);
-                drop(lease);
-                opened
-            });
+            let opened = tokio::task::spawn_blocking(move || open_and_verify(&path, lease));
             let open = opened.await??;
             // A whole index in another one's place has sound checksums.
             if !sources.iter().all(|file| open.facts.sources.contains(file)) {
@@ -129,7 +131,7 @@ impl OpenIndexes {
 }
 
 /// Opens the index at `path`, if it is as it was written.
-pub(super) fn open_and_verify(path: &Path) -> Result<OpenIndex, OpenError> {
+pub(super) fn open_and_verify(path: &Path, lease: Lease) -> Result<OpenIndex, OpenError> {
     let file = File::open(path)?;
     #[expect(
         unsafe_code,
@@ -146,5 +148,6 @@ pub(super) fn open_and_verify(path: &Path) -> Result<OpenIndex, OpenError> {
         index,
         facts,
         size_bytes,
+        _in_use: lease,
     })
 }

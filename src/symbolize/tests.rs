@@ -9,6 +9,7 @@ use unhex_symbols::quality::Quality;
 
 use super::binaries::{Binary, OpenBinary};
 use super::*;
+use crate::artifacts::store::Lease;
 
 const ID: &str = "ab01";
 
@@ -75,7 +76,7 @@ fn open(header: ModelHeader, quality: Quality) -> Binary {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     std::fs::write(&path, bytes).unwrap();
-    let open = open_indexes::open_and_verify(&path).unwrap();
+    let open = open_indexes::open_and_verify(&path, Lease::unlimited()).unwrap();
     Binary::Open(OpenBinary {
         open: Arc::new(open),
         quality: words::quality(quality),
@@ -281,6 +282,6 @@ fn a_damaged_index_is_never_opened() {
     let last = bytes.len() - 20;
     bytes[last] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let error = open_indexes::open_and_verify(&path).unwrap_err();
+    let error = open_indexes::open_and_verify(&path, Lease::unlimited()).unwrap_err();
     assert_eq!(error.to_string(), "the symbol index is damaged");
 }

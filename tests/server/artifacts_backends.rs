@@ -11,9 +11,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
-use unhex::artifacts::store::{LocalStore, ObjectKey, ObjectStore, S3Parts, S3Store};
+use unhex::artifacts::store::{CacheBounds, LocalStore, ObjectKey, ObjectStore, S3Parts, S3Store};
 use unhex::config::{S3Config, S3Credentials, S3Patience};
-use unhex::metrics::Metrics;
+use unhex::metrics::{Cache, Metrics};
 use unhex_testkit::s3_server::S3Server;
 
 /// One implementation with nothing in it yet, and what people and disks do behind its back.
@@ -134,9 +134,19 @@ pub fn bucket_config(name: &str, endpoint: &str) -> S3Config {
 
 /// A store in a bucket, with a folder of its own.
 pub async fn s3_store(config: S3Config, data: &TempDir) -> S3Store {
+    s3_store_within(config, data, 1 << 30).await
+}
+
+/// A store in a bucket, with a folder of its own for at most so many bytes.
+pub async fn s3_store_within(config: S3Config, data: &TempDir, bytes_max: u64) -> S3Store {
     let parts = S3Parts {
         config,
         data: data.path().to_owned(),
+        cache: CacheBounds {
+            bytes_max,
+            free_bytes_min: 0,
+            meter: Metrics::new().cache(Cache::Files),
+        },
         metrics: Arc::new(Metrics::new()),
         tasks: TaskTracker::new(),
     };

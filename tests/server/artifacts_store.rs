@@ -14,14 +14,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use unhex::artifacts::record::Provenance;
 use unhex::artifacts::store::{
-    BlobContent, BlobForm, GetLimit, ListQuery, LocalFile, ObjectEntry, ObjectKey, ObjectStore,
-    StagedFile, Staging, StoreError, StoreFuture, StoredBlob,
+    BlobContent, BlobForm, GetLimit, Glance, ListQuery, LocalFile, ObjectEntry, ObjectKey,
+    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob,
 };
 use unhex::artifacts::{
     ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding, ContentHash,
     IngestError, Ingested, Origin, Target, Upload, Upstreams,
 };
-use unhex::conversion::{ConversionResult, ConversionSources, Convert, Converted};
+use unhex::conversion::{
+    ConversionResult, ConversionSource, ConversionSources, Convert, Converted,
+};
 use unhex::limits::Limits;
 use unhex::metrics::Metrics;
 use unhex_build_id::{BuildId, Identity};
@@ -36,6 +38,7 @@ pub enum Operation {
     PutFile,
     Get,
     Open,
+    Glance,
     List,
     Delete,
 }
@@ -146,6 +149,11 @@ impl ObjectStore for FaultyStore {
         self.ask(Operation::Open, &name, |store| store.open(blob))
     }
 
+    fn glance(&self, blob: StoredBlob) -> StoreFuture<'_, Glance> {
+        let name = blob.key.to_string();
+        self.ask(Operation::Glance, &name, |store| store.glance(blob))
+    }
+
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>> {
         let name = query.prefix.clone();
         self.ask(Operation::List, &name, |store| store.list(query))
@@ -252,7 +260,16 @@ impl Convert for ScriptedConverter {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let script = Arc::clone(&self.script.lock());
         let answered = script(sources);
-        let index = format!("{} {:?}", self.version(), sources);
+        // Where the files lie is nobody's business.
+        let hash = |file: &Option<ConversionSource>| file.as_ref().map(|file| file.sha256);
+        let index = format!(
+            "{} debuginfo: {:?}, executable: {:?}, supplement: {:?}, dwp: {:?}",
+            self.version(),
+            hash(&sources.debuginfo),
+            hash(&sources.executable),
+            hash(&sources.supplement),
+            hash(&sources.dwp),
+        );
         async move {
             let mut result = answered.await;
             if let Ok(Ok(converted)) = &mut result {

@@ -38,6 +38,7 @@ mod remade;
 mod server;
 mod serving;
 mod store_s3;
+mod store_s3_cache;
 mod stored;
 mod symbolize;
 mod symbolize_failures;

@@ -398,6 +398,31 @@ async fn a_server_that_knows_no_conditions_is_put_to_without() {
     assert_eq!((got, asked), (Bytes::from_static(b"bytes"), 1));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_not_asked_again_and_again() {
+    let soon = |config: &mut S3Config| {
+        config.patience.answer = Duration::from_millis(100);
+        config.patience.whole = Duration::from_millis(250);
+        config.patience.attempts = 1_000;
+    };
+    let Some(spoilt) = Spoilt::with(soon).await else {
+        return;
+    };
+    spoilt.proxy.fail(Fault::Hang);
+    let blob = StoredBlob {
+        key: key("a/b"),
+        form: BlobForm::Identity,
+        sha256: ContentHash::of(b"b"),
+        size_bytes: 1,
+    };
+    spoilt.store.get(key("a/b"), LIMIT).await.unwrap_err();
+    spoilt.store.list(everything()).await.unwrap_err();
+    spoilt.store.open(blob.clone()).await.unwrap_err();
+    spoilt.store.glance(blob).await.unwrap_err();
+    let requests = spoilt.proxy.requests();
+    assert!((4..=20).contains(&requests), "{requests} requests");
+}
+
 #[tokio::test]
 async fn what_must_be_mended_says_how() {
     let Some(server) = S3Server::shared() else {

@@ -14,7 +14,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("metrics", &["limits"]),
     ("config", &["limits"]),
     ("conversion", &["limits", "metrics"]),
-    ("artifacts", &["config", "conversion", "limits", "metrics"]),
+    ("disk_cache", &["metrics"]),
+    (
+        "artifacts",
+        &["config", "conversion", "disk_cache", "limits", "metrics"],
+    ),
     ("symbolize", &["artifacts", "limits", "metrics"]),
     (
         "signal",

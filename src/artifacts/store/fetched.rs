@@ -1,13 +1,17 @@
-//! Blobs that were fetched from afar, as files on this disk.
+//! Blobs that were fetched from afar, as files on this disk: bounded by bytes, the least recently
+//! used out.
 //!
 //! A file gets its name once all of its bytes are there and have the hash of its blob. Nothing is
 //! synced: after a crash, and whenever a file is not the one that this process verified, it is
 //! compared with that hash before its first use, and fetched again when it is another one.
+//!
+//! When the disk is full, files that nobody uses make room and the fetch is tried once more; then it
+//! is an error, which says nothing about what exists.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
@@ -18,35 +22,69 @@ use super::{
 use crate::artifacts::ContentHash;
 use crate::artifacts::fingerprint::Fingerprint;
 use crate::artifacts::single_flight::SingleFlight;
+use crate::disk_cache::{BoundedFolder, FileKey, FolderSettings, HeldFile, Leftovers};
+use crate::metrics::CacheMeter;
 
 /// Files whose hashes are remembered; each takes some 200 bytes.
 const VERIFIED_MAX: u64 = 100_000;
 
+/// How long it is remembered that a blob is damaged: somebody may mend it.
+const DAMAGE_KEPT: Duration = Duration::from_mins(10);
+
+/// Damaged blobs that are remembered; each takes some 300 bytes.
+const DAMAGED_MAX: u64 = 10_000;
+
+/// How much of this disk files may take that were fetched.
+#[derive(Clone, Debug)]
+pub struct CacheBounds {
+    /// The most bytes of all of them, but for those in use.
+    pub bytes_max: u64,
+    /// They go before less than this is free on the disk.
+    pub free_bytes_min: u64,
+    /// Where their use is counted.
+    pub meter: CacheMeter,
+}
+
 /// The fetched files of one data folder.
 #[derive(Debug)]
 pub(super) struct FetchedFiles {
-    folder: PathBuf,
+    files: BoundedFolder,
     verified: Verified,
+    damaged: moka::sync::Cache<ObjectKey, ()>,
     flights: SingleFlight<ObjectKey, Result<Presence, Arc<StoreError>>>,
 }
 
 /// What files were when they had which hash.
 type Verified = moka::sync::Cache<ObjectKey, (ContentHash, Fingerprint)>;
 
-/// Whether there is a file once a flight has landed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether there is a file once a flight has landed. It stays there until all who waited have it.
+#[derive(Clone, Debug)]
 enum Presence {
-    Fetched,
+    Fetched(Lease),
     Absent,
 }
 
 impl FetchedFiles {
     /// The files in `folder`, which is made when it is not there.
-    pub(super) fn open(folder: PathBuf, tasks: TaskTracker) -> io::Result<Self> {
-        fs::create_dir_all(&folder)?;
-        Ok(Self {
+    pub(super) fn open(
+        folder: PathBuf,
+        bounds: CacheBounds,
+        tasks: TaskTracker,
+    ) -> io::Result<Self> {
+        let files = BoundedFolder::open(FolderSettings {
             folder,
+            bytes_max: bounds.bytes_max,
+            free_bytes_min: bounds.free_bytes_min,
+            leftovers: Leftovers::Keep,
+            meter: bounds.meter,
+        })?;
+        Ok(Self {
+            files,
             verified: moka::sync::Cache::new(VERIFIED_MAX),
+            damaged: moka::sync::Cache::builder()
+                .time_to_live(DAMAGE_KEPT)
+                .max_capacity(DAMAGED_MAX)
+                .build(),
             flights: SingleFlight::new(tasks),
         })
     }
@@ -58,21 +96,32 @@ impl FetchedFiles {
     pub(super) async fn get(
         &self,
         blob: &StoredBlob,
-        fetch: impl FnOnce() -> StoreFuture<'static, Option<StagedFile>>,
+        fetch: impl Fn() -> StoreFuture<'static, Option<StagedFile>> + Send + Sync + 'static,
     ) -> Result<Option<LocalFile>, StoreError> {
         let place = self.place(&blob.key, blob.sha256);
         if let Some(file) = place.clone().verified_file().await? {
+            self.files.meter().hit();
             return Ok(Some(file));
         }
+        self.files.meter().miss();
         let landing = self.flights.join(blob.key.clone(), || {
-            let (place, fetching) = (place.clone(), fetch());
-            async move { place.fill(fetching).await.map_err(Arc::new) }
+            let (place, size_bytes) = (place.clone(), blob.size_bytes);
+            let (key, damaged) = (blob.key.clone(), self.damaged.clone());
+            async move {
+                let filled = place.fill(size_bytes, fetch).await;
+                match &filled {
+                    Ok(_) => damaged.invalidate(&key),
+                    Err(StoreError::Damaged { .. }) => damaged.insert(key, ()),
+                    Err(_) => {}
+                }
+                filled.map_err(Arc::new)
+            }
         });
         let failed = |detail| StoreError::from_io("fetching", &blob.key, io::Error::other(detail));
         let landed = landing.await.ok_or_else(|| failed("it was cut off"))?;
         match landed.map_err(StoreError::Shared)? {
             Presence::Absent => Ok(None),
-            Presence::Fetched => {
+            Presence::Fetched(_in_use) => {
                 let file = place.verified_file().await?;
                 let gone = || failed("somebody removed or changed its file just now");
                 file.map(Some).ok_or_else(gone)
@@ -91,25 +140,27 @@ impl FetchedFiles {
 
     /// Removes the file of an object that was removed.
     pub(super) async fn remove(&self, key: &ObjectKey) -> Result<(), StoreError> {
-        let (path, key) = (self.path(key), key.clone());
-        blocking(move || match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(StoreError::from_io("removing the file of", &key, error))
-            }
-            _ => Ok(()),
+        let (files, key) = (self.files.clone(), file_key(key));
+        blocking(move || {
+            files.remove(&key);
+            Ok(())
         })
         .await
     }
 
-    fn path(&self, key: &ObjectKey) -> PathBuf {
-        // A key may be longer than a file name.
-        let name = ContentHash::of(key.as_str().as_bytes());
-        self.folder.join(name.to_string())
+    /// Whether the blob was found damaged lately, and not sound since.
+    pub(super) fn is_known_damaged(&self, key: &ObjectKey) -> bool {
+        self.damaged.contains_key(key)
+    }
+
+    /// Gives up files until the disk has room for so many bytes.
+    pub(super) fn make_room(&self, bytes: u64) {
+        self.files.make_room(bytes);
     }
 
     fn place(&self, key: &ObjectKey, sha256: ContentHash) -> Place {
         Place {
-            path: self.path(key),
+            files: self.files.clone(),
             key: key.clone(),
             sha256,
             verified: self.verified.clone(),
@@ -117,10 +168,14 @@ impl FetchedFiles {
     }
 }
 
+fn file_key(key: &ObjectKey) -> FileKey {
+    FileKey::of(key.as_str().as_bytes())
+}
+
 /// Where one file belongs.
 #[derive(Clone, Debug)]
 struct Place {
-    path: PathBuf,
+    files: BoundedFolder,
     key: ObjectKey,
     sha256: ContentHash,
     verified: Verified,
@@ -130,71 +185,92 @@ impl Place {
     /// The file, if it is there and the one that this process verified.
     async fn verified_file(self) -> Result<Option<LocalFile>, StoreError> {
         blocking(move || {
-            let Some((file, fingerprint)) = self.open()? else {
+            let Some((held, fingerprint)) = self.find()? else {
                 return Ok(None);
             };
             let is_verified = self.verified.get(&self.key) == Some((self.sha256, fingerprint));
-            Ok(is_verified.then_some(LocalFile {
-                file,
+            Ok(is_verified.then(|| LocalFile {
+                file: held.file,
                 size_bytes: fingerprint.size_bytes,
-                path: self.path,
+                path: held.path,
                 verification: Verification::Done,
-                lease: Lease::unlimited(),
+                lease: Lease::guarded_by(Arc::new(held.hold)),
             }))
         })
         .await
     }
 
-    /// Verifies what lies there, or fetches.
+    /// Verifies what lies there, or fetches; once more when the disk was full and has room then.
     async fn fill(
         self,
-        fetching: StoreFuture<'static, Option<StagedFile>>,
+        size_bytes: u64,
+        fetch: impl Fn() -> StoreFuture<'static, Option<StagedFile>>,
     ) -> Result<Presence, StoreError> {
         let place = self.clone();
-        if blocking(move || place.verify()).await? {
-            return Ok(Presence::Fetched);
+        if let Some(lease) = blocking(move || place.verify()).await? {
+            return Ok(Presence::Fetched(lease));
         }
+        let files = self.files.clone();
+        let _room = blocking(move || Ok(files.reserve(size_bytes))).await?;
+        match self.fetch(fetch()).await {
+            Err(error) if error.is_full() => {
+                tracing::warn!(%error, "the disk is full, fetched files make room: {error}");
+                let files = self.files.clone();
+                let give_up = move || {
+                    files.surrender(size_bytes);
+                    Ok(())
+                };
+                blocking(give_up).await?;
+                self.fetch(fetch()).await
+            }
+            fetched => fetched,
+        }
+    }
+
+    async fn fetch(
+        &self,
+        fetching: StoreFuture<'static, Option<StagedFile>>,
+    ) -> Result<Presence, StoreError> {
         let Some(staged) = fetching.await? else {
             return Ok(Presence::Absent);
         };
-        blocking(move || self.take(staged)).await?;
-        Ok(Presence::Fetched)
+        let place = self.clone();
+        blocking(move || place.take(staged).map(Presence::Fetched)).await
     }
 
-    /// Whether a sound file lies there; one that is not is removed.
-    fn verify(&self) -> Result<bool, StoreError> {
-        let Some((file, fingerprint)) = self.open()? else {
-            return Ok(false);
+    /// The sound file that lies there; one that is not sound is removed.
+    fn verify(&self) -> Result<Option<Lease>, StoreError> {
+        let Some((held, fingerprint)) = self.find()? else {
+            return Ok(None);
         };
         let found =
-            ContentHash::of_reader(file).map_err(|error| self.failed("verifying", error))?;
+            ContentHash::of_reader(held.file).map_err(|error| self.failed("verifying", error))?;
         if found == self.sha256 {
             self.note(fingerprint);
-            return Ok(true);
+            return Ok(Some(Lease::guarded_by(Arc::new(held.hold))));
         }
-        let (key, path) = (&self.key, self.path.display());
+        let (key, path) = (&self.key, held.path.display());
         tracing::warn!(%key, %path, "{path} is not {key}, which is fetched again");
-        fs::remove_file(&self.path).map_err(|error| self.failed("removing", error))?;
-        Ok(false)
+        self.files.remove(&file_key(&self.key));
+        Ok(None)
     }
 
     /// Moves a complete file there.
-    fn take(&self, staged: StagedFile) -> Result<(), StoreError> {
+    fn take(&self, staged: StagedFile) -> Result<Lease, StoreError> {
         let failed = |error| self.failed("keeping", error);
-        let persisted = staged.persist(&self.path);
-        let file = persisted.map_err(|error| failed(error.error))?;
-        self.note(Fingerprint::of(&file).map_err(failed)?);
-        Ok(())
+        let held = self.files.keep(file_key(&self.key), staged);
+        let held = held.map_err(failed)?;
+        self.note(Fingerprint::of(&held.file).map_err(failed)?);
+        Ok(Lease::guarded_by(Arc::new(held.hold)))
     }
 
-    fn open(&self) -> Result<Option<(File, Fingerprint)>, StoreError> {
+    fn find(&self) -> Result<Option<(HeldFile, Fingerprint)>, StoreError> {
         let failed = |error| self.failed("opening", error);
-        let file = match File::open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(failed)?,
+        let Some(held) = self.files.find(&file_key(&self.key)).map_err(failed)? else {
+            return Ok(None);
         };
-        let fingerprint = Fingerprint::of(&file).map_err(failed)?;
-        Ok(Some((file, fingerprint)))
+        let fingerprint = Fingerprint::of(&held.file).map_err(failed)?;
+        Ok(Some((held, fingerprint)))
     }
 
     fn note(&self, fingerprint: Fingerprint) {
@@ -203,12 +279,13 @@ impl Place {
     }
 
     fn failed(&self, doing: &'static str, error: io::Error) -> StoreError {
-        StoreError::from_io(doing, &self.path.display(), error)
+        StoreError::from_io(doing, &format_args!("the file of {}", self.key), error)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write as _;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -216,11 +293,14 @@ mod tests {
 
     use super::*;
     use crate::artifacts::store::BlobForm;
+    use crate::metrics::{Cache, Metrics};
 
     struct Room {
-        folder: tempfile::TempDir,
-        files: FetchedFiles,
+        folder: Arc<tempfile::TempDir>,
+        files: Option<FetchedFiles>,
         fetches: Arc<AtomicUsize>,
+        /// How many of the next fetches find a full disk.
+        full: Arc<AtomicUsize>,
     }
 
     const BYTES: &[u8] = b"the bytes of a blob";
@@ -234,32 +314,58 @@ mod tests {
         }
     }
 
+    fn full() -> StoreError {
+        StoreError::from_io("fetching", &"it", io::ErrorKind::StorageFull.into())
+    }
+
     impl Room {
         fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let files = reopened(&folder);
-            let fetches = Arc::default();
-            Self {
-                folder,
-                files,
-                fetches,
-            }
+            let mut room = Self {
+                folder: Arc::new(tempfile::tempdir().unwrap()),
+                files: None,
+                fetches: Arc::default(),
+                full: Arc::default(),
+            };
+            room.reopen();
+            room
+        }
+
+        fn reopen(&mut self) {
+            self.files = None;
+            let bounds = CacheBounds {
+                bytes_max: 1 << 20,
+                free_bytes_min: 0,
+                meter: Metrics::new().cache(Cache::Files),
+            };
+            let folder = self.folder.path().join("fetched");
+            self.files = Some(FetchedFiles::open(folder, bounds, TaskTracker::new()).unwrap());
+        }
+
+        fn files(&self) -> &FetchedFiles {
+            self.files.as_ref().unwrap()
         }
 
         /// Gets the file, fetching it by a copy.
-        async fn get(&self) -> Vec<u8> {
-            let fetch = || {
-                let fetches = Arc::clone(&self.fetches);
-                let mut staged = tempfile::NamedTempFile::new_in(self.folder.path()).unwrap();
+        async fn try_get(&self) -> Result<LocalFile, StoreError> {
+            let (fetches, full_disks) = (Arc::clone(&self.fetches), Arc::clone(&self.full));
+            let folder = Arc::clone(&self.folder);
+            let fetch = move || {
+                fetches.fetch_add(1, Ordering::SeqCst);
+                let full_disks = full_disks
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+                let mut staged = tempfile::NamedTempFile::new_in(folder.path()).unwrap();
                 staged.write_all(BYTES).unwrap();
-                async move {
-                    fetches.fetch_add(1, Ordering::SeqCst);
-                    Ok(Some(staged))
-                }
-                .boxed()
+                let fetched = full_disks.map_or(Ok(Some(staged)), |_| Err(full()));
+                std::future::ready(fetched).boxed()
             };
-            let file = self.files.get(&blob(), fetch).await;
-            fs::read(file.unwrap().unwrap().path).unwrap()
+            let file = self.files().get(&blob(), fetch).await?;
+            Ok(file.unwrap())
+        }
+
+        async fn get(&self) -> PathBuf {
+            let file = self.try_get().await.unwrap();
+            assert_eq!(fs::read(&file.path).unwrap(), BYTES);
+            file.path
         }
 
         fn fetches(&self) -> usize {
@@ -267,32 +373,27 @@ mod tests {
         }
     }
 
-    fn reopened(folder: &tempfile::TempDir) -> FetchedFiles {
-        FetchedFiles::open(folder.path().join("fetched"), TaskTracker::new()).unwrap()
-    }
-
     #[tokio::test]
     async fn a_file_is_fetched_once_and_outlives_the_process() {
         let mut room = Room::new();
-        assert_eq!(room.get().await, BYTES);
-        assert_eq!(room.get().await, BYTES);
-        room.files = reopened(&room.folder);
-        assert_eq!(room.get().await, BYTES);
+        room.get().await;
+        room.get().await;
+        room.reopen();
+        room.get().await;
         assert_eq!(room.fetches(), 1);
     }
 
     #[tokio::test]
     async fn a_file_that_was_damaged_or_removed_is_fetched_again() {
         let mut room = Room::new();
-        room.get().await;
-        let path = room.files.path(&blob().key);
+        let path = room.get().await;
         fs::write(&path, b"other bytes").unwrap();
-        assert_eq!(room.get().await, BYTES);
+        let path = room.get().await;
         fs::remove_file(&path).unwrap();
-        assert_eq!(room.get().await, BYTES);
+        let path = room.get().await;
         fs::write(&path, b"half of what").unwrap();
-        room.files = reopened(&room.folder);
-        assert_eq!(room.get().await, BYTES);
+        room.reopen();
+        room.get().await;
         assert_eq!(room.fetches(), 4);
     }
 
@@ -300,15 +401,15 @@ mod tests {
     async fn what_is_absent_or_fails_is_asked_for_again() {
         let room = Room::new();
         let blob = blob();
-        let absent = room.files.get(&blob, || async { Ok(None) }.boxed());
+        let absent = room.files().get(&blob, || async { Ok(None) }.boxed());
         assert!(absent.await.unwrap().is_none());
         let failing = || {
             let error = StoreError::from_io("fetching", &"it", io::ErrorKind::TimedOut.into());
             async { Err(error) }.boxed()
         };
-        let failed = room.files.get(&blob, failing).await;
+        let failed = room.files().get(&blob, failing).await;
         assert!(failed.unwrap_err().to_string().contains("timed out"));
-        assert_eq!(room.get().await, BYTES);
+        room.get().await;
     }
 
     #[tokio::test]
@@ -316,12 +417,42 @@ mod tests {
         let room = Room::new();
         let mut staged = tempfile::NamedTempFile::new_in(room.folder.path()).unwrap();
         staged.write_all(BYTES).unwrap();
-        room.files.adopt(&blob().key, blob().sha256, staged).await;
-        assert_eq!(room.get().await, BYTES);
+        let blob = blob();
+        room.files().adopt(&blob.key, blob.sha256, staged).await;
+        room.get().await;
         assert_eq!(room.fetches(), 0);
-        room.files.remove(&blob().key).await.unwrap();
-        room.files.remove(&blob().key).await.unwrap();
-        assert_eq!(room.get().await, BYTES);
+        room.files().remove(&blob.key).await.unwrap();
+        room.files().remove(&blob.key).await.unwrap();
+        room.get().await;
         assert_eq!(room.fetches(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_makes_room_once_and_is_an_error_then() {
+        let room = Room::new();
+        room.full.store(1, Ordering::SeqCst);
+        room.get().await;
+        assert_eq!(room.fetches(), 2);
+        room.files().remove(&blob().key).await.unwrap();
+        room.full.store(2, Ordering::SeqCst);
+        let error = room.try_get().await.unwrap_err();
+        assert!(error.is_full(), "{error}");
+        assert_eq!(room.fetches(), 4);
+        room.get().await;
+    }
+
+    #[tokio::test]
+    async fn damage_is_remembered_until_the_blob_is_sound() {
+        let room = Room::new();
+        let blob = blob();
+        let damaged = || {
+            let key = "it".to_owned();
+            let detail = "as told".to_owned();
+            async { Err(StoreError::Damaged { key, detail }) }.boxed()
+        };
+        room.files().get(&blob, damaged).await.unwrap_err();
+        assert!(room.files().is_known_damaged(&blob.key));
+        room.get().await;
+        assert!(!room.files().is_known_damaged(&blob.key));
     }
 }

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ContentHash;
 
+pub use fetched::CacheBounds;
 pub use frames::{FrameTable, FrameTableError};
 pub use key::{ObjectKey, ParseObjectKeyError};
 pub use lease::Lease;
@@ -71,6 +72,11 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
     /// Whether the bytes have the hash of the blob is said in [`LocalFile::verification`].
     fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>>;
 
+    /// What is known of a blob without reading all of it.
+    fn glance(&self, blob: StoredBlob) -> StoreFuture<'_, Glance> {
+        async move { Ok(self.open(blob).await?.map_or(Glance::Absent, Glance::Here)) }.boxed()
+    }
+
     /// Objects in byte order of their keys: one page.
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>>;
 
@@ -115,6 +121,12 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
         std::future::ready(Ok(0)).boxed()
     }
 
+    /// Gives up what can be had again, so that the disk of [`Self::staging`] has room for so many bytes.
+    fn make_room(&self, bytes: u64) {
+        // Whatever is asked for: nothing can be had again.
+        let _ = bytes;
+    }
+
     /// Where files lie until they are put.
     fn staging(&self) -> &Staging;
 }
@@ -149,6 +161,16 @@ pub struct StoredBlob {
     pub sha256: ContentHash,
     /// How many bytes it has.
     pub size_bytes: u64,
+}
+
+impl StoredBlob {
+    /// How many bytes it takes in the store.
+    fn stored_size_bytes(&self) -> u64 {
+        match &self.form {
+            BlobForm::Identity => self.size_bytes,
+            BlobForm::ZstdFrames(table) => table.packed_size_bytes(),
+        }
+    }
 }
 
 /// Whether a file was compared with the hash of its blob since it last changed.
@@ -205,6 +227,20 @@ pub struct LocalFile {
     pub verification: Verification,
     /// Keeps the file at its path.
     pub lease: Lease,
+}
+
+/// What a store knows of a blob without reading all of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Glance {
+    /// There is none, definitely.
+    Absent,
+    /// It is not what it has to be: of another length, or of another hash when it was last read.
+    Damaged,
+    /// It is there, as long as it has to be.
+    There,
+    /// It lies on this disk.
+    Here(LocalFile),
 }
 
 /// Why the store did not do what it was asked; says nothing about what exists.
@@ -274,6 +310,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether there is no room for what was to be written.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Full { .. } => true,
+            Self::Shared(shared) => shared.is_full(),
+            _ => false,
+        }
+    }
+
     /// The error of a system call that was made while `doing` something with `key`.
     pub fn from_io(doing: &'static str, key: &dyn fmt::Display, source: io::Error) -> Self {
         let key = key.to_string();

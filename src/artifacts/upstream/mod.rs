@@ -212,6 +212,10 @@ impl Upstreams {
         tasks: &TaskTracker,
     ) -> Self {
         let limits = settings.limits;
+        let absent_meter = metrics.cache(Cache::UpstreamAbsent);
+        let sources_meter = metrics.cache(Cache::UpstreamSources);
+        sources_meter.bounded_by(limits.sources_bytes_max);
+        let (absent_goes, source_goes) = (absent_meter.clone(), sources_meter.clone());
         let servers = clients.into_iter().map(|client| {
             let meter = metrics.upstream(client.name());
             Arc::new(Server {
@@ -228,14 +232,16 @@ impl Upstreams {
             absent: moka::sync::Cache::builder()
                 .time_to_live(limits.absent_for)
                 .max_capacity(ABSENT_MAX)
+                .eviction_listener(move |_, (), cause| absent_goes.removed(cause))
                 .build(),
-            absent_meter: metrics.cache(Cache::UpstreamAbsent),
+            absent_meter,
             sources: moka::sync::Cache::builder()
                 .weigher(|wanted: &Wanted, source: &Bytes| weight_bytes(wanted, source))
                 .max_capacity(limits.sources_bytes_max)
                 .time_to_live(SOURCE_AGE_MAX)
+                .eviction_listener(move |_, _, cause| source_goes.removed(cause))
                 .build(),
-            sources_meter: metrics.cache(Cache::UpstreamSources),
+            sources_meter,
             fetches: Arc::new(Semaphore::new(limits.fetches_max.clamp(1, PERMITS_MAX))),
             limits,
         }

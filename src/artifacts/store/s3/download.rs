@@ -46,6 +46,7 @@ struct Fetched {
 }
 
 /// One blob on its way.
+#[derive(Clone)]
 pub(super) struct Download {
     pub(super) bucket: Arc<Bucket>,
     /// Permits for ranges of all blobs.
@@ -170,10 +171,7 @@ impl Download {
     fn check_size(&self, content_range: Option<&str>) -> Result<(), Failed> {
         let whole = content_range.and_then(|range| range.rsplit_once('/'));
         let whole = whole.and_then(|(_, whole)| whole.parse::<u64>().ok());
-        let expected = match &self.blob.form {
-            BlobForm::Identity => self.blob.size_bytes,
-            BlobForm::ZstdFrames(table) => table.packed_size_bytes(),
-        };
+        let expected = self.blob.stored_size_bytes();
         match whole {
             Some(found) if found != expected => Err(Failed::Finally(
                 self.damaged(format!("it has {found} bytes, its record says {expected}")),

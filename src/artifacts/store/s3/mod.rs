@@ -28,11 +28,11 @@ use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use super::fetched::FetchedFiles;
+use super::fetched::{CacheBounds, FetchedFiles};
 use super::frames::{self, Packed};
 use super::{
-    BlobContent, BlobForm, GetLimit, ListQuery, LocalFile, ObjectEntry, ObjectKey, ObjectStore,
-    StagedFile, Staging, StoreError, StoreFuture, StoredBlob, blocking,
+    BlobContent, BlobForm, GetLimit, Glance, ListQuery, LocalFile, ObjectEntry, ObjectKey,
+    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob, blocking,
 };
 use crate::artifacts::ContentHash;
 use crate::config::S3Config;
@@ -58,6 +58,8 @@ pub struct S3Parts {
     pub config: S3Config,
     /// A folder on this disk for files on their way and files that were fetched.
     pub data: PathBuf,
+    /// How much of that disk fetched files may take.
+    pub cache: CacheBounds,
     /// Where its requests are counted.
     pub metrics: Arc<Metrics>,
     /// Counts fetches, which go on when those who asked leave.
@@ -70,11 +72,12 @@ impl S3Store {
     /// # Errors
     /// If the folder on this disk cannot be made or written.
     pub async fn open(parts: S3Parts) -> Result<Self, StoreError> {
-        let (data, tasks) = (parts.data, parts.tasks);
+        let (data, cache, tasks) = (parts.data, parts.cache, parts.tasks);
         let (staging, fetched) = blocking(move || {
             let failed = |error| StoreError::from_io("opening", &data.display(), error);
             let staging = Staging::open(&data.join("staging")).map_err(failed)?;
-            let fetched = FetchedFiles::open(data.join("fetched"), tasks).map_err(failed)?;
+            let fetched = FetchedFiles::open(data.join("fetched"), cache, tasks);
+            let fetched = fetched.map_err(failed)?;
             Ok((staging, fetched))
         })
         .await?;
@@ -144,9 +147,28 @@ impl ObjectStore for S3Store {
                 staging: Arc::clone(&self.staging),
                 blob: blob.clone(),
             };
-            self.fetched.get(&blob, || download.fetch().boxed()).await
+            let fetch = move || download.clone().fetch().boxed();
+            self.fetched.get(&blob, fetch).await
         }
         .boxed()
+    }
+
+    fn glance(&self, blob: StoredBlob) -> StoreFuture<'_, Glance> {
+        async move {
+            if self.fetched.is_known_damaged(&blob.key) {
+                return Ok(Glance::Damaged);
+            }
+            Ok(match self.bucket.size_of(&blob.key).await? {
+                None => Glance::Absent,
+                Some(found) if found == blob.stored_size_bytes() => Glance::There,
+                Some(_other) => Glance::Damaged,
+            })
+        }
+        .boxed()
+    }
+
+    fn make_room(&self, bytes: u64) {
+        self.fetched.make_room(bytes);
     }
 
     fn list(&self, query: ListQuery) -> StoreFuture<'_, Vec<ObjectEntry>> {
