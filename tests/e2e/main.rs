@@ -7,6 +7,8 @@ mod gdb;
 mod hostile;
 mod large;
 mod llvm;
+mod renamed;
+mod replicas;
 mod stores;
 mod symbol_server;
 mod tour;

@@ -54,6 +54,11 @@ impl Store {
 
 /// A server with an empty data folder over a bucket that may have something.
 pub(crate) fn server_over(s3: &S3Server, bucket: &str) -> Server {
+    server_over_with(s3, bucket, &[])
+}
+
+/// The same, with more arguments of `unhex serve`.
+pub(crate) fn server_over_with(s3: &S3Server, bucket: &str, arguments: &[&str]) -> Server {
     let home = Home::new().with_environment(s3.environment());
-    Server::start_in(home, UNHEX, &["--s3", bucket])
+    Server::start_in(home, UNHEX, &[&["--s3", bucket], arguments].concat())
 }
