@@ -18,6 +18,9 @@ pub(super) const BUILDS: &str = "builds/";
 /// The folder of all aliases.
 pub(super) const ALIASES: &str = "alias/";
 
+/// The folder of files that clients put into the store themselves, until they are taken in.
+pub(super) const UPLOADS: &str = "uploads/";
+
 /// What makes the names of one upload, deletion or conversion unique: the time in milliseconds
 /// (6 bytes) and 10 random bytes, written as 32 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -286,6 +289,16 @@ pub(super) fn aliases(identity: &Identity) -> String {
 /// The key of the alias record by which an identity leads to a build ID.
 pub(super) fn alias(identity: &Identity, id: &BuildId) -> Result<ObjectKey, ParseObjectKeyError> {
     format!("{}{id}", aliases(identity)).parse()
+}
+
+/// The key of what was agreed with a client that puts a file into the store itself.
+pub(super) fn upload_offer(upload: UploadId) -> Result<ObjectKey, ParseObjectKeyError> {
+    format!("{UPLOADS}{upload}/offer.json").parse()
+}
+
+/// The key under which that client puts the file.
+pub(super) fn upload_body(upload: UploadId) -> Result<ObjectKey, ParseObjectKeyError> {
+    format!("{UPLOADS}{upload}/body").parse()
 }
 
 /// The build ID that an alias leads to; `None` of a key that is none.

@@ -54,7 +54,7 @@ pub use located::{
     Artifact, ArtifactKind, IndexFile, IndexLookup, LocateError, Origin, ParseArtifactKindError,
     Section, Source,
 };
-pub use offers::Offer;
+pub use offers::{Completion, DirectPut, Offer, Parcel};
 pub use publish::PublishError;
 pub use receive::{ContentEncoding, Received, Receiver, ZSTD_WINDOW_LOG_MAX};
 pub use source_path::canonical_source_path;
@@ -337,9 +337,30 @@ impl Artifacts {
         upload_id
     }
 
-    /// The offer of that ID, if it is remembered.
-    pub fn offer(&self, upload_id: UploadId) -> Option<Offer> {
-        self.inner.offers.get(&upload_id)
+    /// Where a client may put an offered file itself, into the store and past this server; `None`
+    /// when it has to bring it here.
+    ///
+    /// # Errors
+    /// If the store cannot be written now.
+    pub async fn direct_put(
+        &self,
+        offer: &Offer,
+        parcel: &Parcel,
+    ) -> Result<Option<DirectPut>, LocateError> {
+        Ok(self.inner.direct_put(offer, parcel).await?)
+    }
+
+    /// What an upload came to whose file was sent. One that lies in the store is read back, compared
+    /// with what was offered and taken in; asking again is harmless.
+    ///
+    /// # Errors
+    /// If it is not what was offered or is not taken in, and why; if that is not known now.
+    pub async fn complete(
+        &self,
+        upload_id: UploadId,
+        provenance: Provenance,
+    ) -> Result<Completion, IngestError> {
+        self.inner.complete_upload(upload_id, provenance).await
     }
 
     /// The version of the converter that indexes are made by.

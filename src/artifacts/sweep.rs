@@ -91,6 +91,7 @@ impl Inner {
             }
         }
         self.sweep_aliases(&mut sweep).await?;
+        self.sweep_uploads(&mut sweep.swept).await?;
         Ok(sweep.swept)
     }
 
@@ -189,6 +190,15 @@ impl Inner {
             spare.extend(copies.filter(is_old).map(|copy| copy.name));
         }
         spare
+    }
+
+    /// Files that clients put and never completed, and agreements that nobody asks for any more.
+    async fn sweep_uploads(&self, swept: &mut Swept) -> Result<(), StoreError> {
+        let uploads = self.store.list_all(layout::UPLOADS.to_owned()).await?;
+        for entry in uploads.iter().filter(|entry| self.is_old(entry)) {
+            self.remove(entry, swept).await?;
+        }
+        Ok(())
     }
 
     /// A crash may leave the folders of a build ID of which everything was removed; removing any key

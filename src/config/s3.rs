@@ -75,6 +75,27 @@ pub struct S3Settings {
     )]
     #[serde(rename = "kms_key")]
     pub s3_kms_key: Option<String>,
+    /// Whether clients may be sent to the bucket with their uploads, by presigned URLs [default:
+    /// true, but with `--s3-encryption` false].
+    #[arg(
+        long,
+        env = "UNHEX_S3_DIRECT_UPLOADS",
+        value_name = "BOOL",
+        help_heading = "S3",
+        hide_short_help = true
+    )]
+    #[serde(rename = "direct_uploads")]
+    pub s3_direct_uploads: Option<bool>,
+    /// The S3 server as clients reach it, for presigned URLs [default: as this server does].
+    #[arg(
+        long,
+        env = "UNHEX_S3_DIRECT_ENDPOINT",
+        value_name = "URL",
+        help_heading = "S3",
+        hide_short_help = true
+    )]
+    #[serde(rename = "direct_endpoint")]
+    pub s3_direct_endpoint: Option<String>,
 }
 
 impl S3Settings {
@@ -87,6 +108,8 @@ impl S3Settings {
             s3_addressing: self.s3_addressing.or(under.s3_addressing),
             s3_encryption: self.s3_encryption.or(under.s3_encryption),
             s3_kms_key: self.s3_kms_key.or(under.s3_kms_key),
+            s3_direct_uploads: self.s3_direct_uploads.or(under.s3_direct_uploads),
+            s3_direct_endpoint: self.s3_direct_endpoint.or(under.s3_direct_endpoint),
         }
     }
 
@@ -98,6 +121,8 @@ impl S3Settings {
             addressing: self.s3_addressing,
             encryption: self.s3_encryption,
             kms_key: self.s3_kms_key,
+            direct_uploads: self.s3_direct_uploads,
+            direct_endpoint: self.s3_direct_endpoint,
             ..S3Config::new(self.s3_url?)
         })
     }
@@ -118,6 +143,10 @@ pub struct S3Config {
     pub encryption: Option<S3Encryption>,
     /// The key of that encryption.
     pub kms_key: Option<String>,
+    /// Whether uploads may go to the bucket past this server, if anybody said so.
+    pub direct_uploads: Option<bool>,
+    /// The S3 server as clients reach it, if that is another address.
+    pub direct_endpoint: Option<String>,
     /// Who asks; `None` is whoever the environment says.
     pub credentials: Option<S3Credentials>,
     /// How long each step may take.
@@ -149,9 +178,17 @@ impl S3Config {
             addressing: None,
             encryption: None,
             kms_key: None,
+            direct_uploads: None,
+            direct_endpoint: None,
             credentials: None,
             patience: S3Patience::default(),
         }
+    }
+
+    /// Whether uploads may go to the bucket past this server. Encryption that is asked for with every
+    /// object is a header of every put, which a plain client does not send.
+    pub fn offers_direct_uploads(&self) -> bool {
+        self.direct_uploads.unwrap_or(self.encryption.is_none())
     }
 }
 

@@ -22,8 +22,8 @@ use crate::app::App;
 use crate::artifacts::record::Provenance;
 use crate::artifacts::store::StoreError;
 use crate::artifacts::{
-    ArtifactKind, ContentEncoding, ContentHash, IngestError, Offer, Origin, PublishError, Received,
-    Target, Upload, UploadId,
+    ArtifactKind, Completion, ContentEncoding, ContentHash, IngestError, Offer, Origin, Parcel,
+    PublishError, Received, Target, Upload, UploadId,
 };
 
 /// The header with the name of an uploaded file; bytes that no header may carry are percent-encoded.
@@ -152,6 +152,22 @@ pub(super) async fn post_uploads(
             state: wire::upload_answer(known),
         }));
     }
+    let parcel = Parcel {
+        size_bytes: question.size_bytes,
+        file_name: question.file_name.as_deref().and_then(kept_name),
+    };
+    let direct = if question.direct {
+        app.artifacts.direct_put(&offer, &parcel).await?
+    } else {
+        None
+    };
+    if let Some(put) = direct {
+        return Ok(Json(UploadPlan::Needed {
+            upload_id: put.upload_id.to_string(),
+            url: put.url,
+            complete: true,
+        }));
+    }
     let url = format!("/buildid/{}/{}", offer.build_id, kind.as_str());
     let upload_id = app.artifacts.remember_offer(offer).to_string();
     Ok(Json(UploadPlan::Needed {
@@ -162,7 +178,8 @@ pub(super) async fn post_uploads(
 }
 
 /// Publishes what was sent. Files that are PUT to this server are published by the PUT itself; then
-/// this answers what they came to.
+/// this answers what they came to. What was PUT to a presigned URL is read back, decoded by the
+/// `Content-Encoding` of that PUT, and compared with what was offered.
 #[utoipa::path(
     post,
     path = "/uploads/{upload_id}/complete",
@@ -171,24 +188,36 @@ pub(super) async fn post_uploads(
     responses(
         (status = 200, description = "It is durable", body = UploadAnswer),
         (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The encoding is wrong", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No such upload, or one of more than an hour ago", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Nothing was sent yet", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing was sent yet, or other code under a known build ID; `difference` says how", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "Larger than the limit", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "Not what was offered, or not a file that can be used; `detail` says what was found", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "The disk is full", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "Not known now; try again", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn post_upload_complete(
     State(app): State<App>,
+    client: Client,
     Path(upload_id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Json<UploadAnswer>, ApiError> {
     let unknown = || ApiError::not_found("there is no such upload; ask POST /uploads again");
     let upload_id: UploadId = upload_id.parse().ok().ok_or_else(unknown)?;
-    let offer = app.artifacts.offer(upload_id).ok_or_else(unknown)?;
-    let known = app.artifacts.known(&offer).await?.ok_or_else(|| {
-        let (id, kind) = (&offer.build_id, offer.kind.as_str());
-        let detail = format!("the file is not here yet; PUT it to /buildid/{id}/{kind}");
-        ApiError::new(ApiErrorKind::Conflict, detail)
-    })?;
-    Ok(Json(wire::upload_answer(known)))
+    let by_whom = provenance(client, &headers);
+    match app.artifacts.complete(upload_id, by_whom).await? {
+        Completion::Done(ingested) => Ok(Json(wire::upload_answer(ingested))),
+        Completion::Unknown => Err(unknown()),
+        Completion::NothingSent(offer) => {
+            let (id, kind) = (&offer.build_id, offer.kind.as_str());
+            let detail = format!(
+                "the file is not here yet; PUT it to the URL that POST /uploads answered, or to \
+                 /buildid/{id}/{kind}"
+            );
+            Err(ApiError::new(ApiErrorKind::Conflict, detail))
+        }
+    }
 }
 
 /// Who sends a request, as the layers around the handlers found out.
@@ -256,10 +285,14 @@ pub(super) fn provenance((address, writer): Client, headers: &HeaderMap) -> Prov
     }
 }
 
-/// The last part of the name that the uploader gave, without characters that no name has.
+/// The name that the uploader gave.
 fn file_name(headers: &HeaderMap) -> Option<String> {
     let coded = headers.get(FILE_NAME)?.to_str().ok()?;
-    let name = percent_decode_str(coded).decode_utf8_lossy();
+    kept_name(&percent_decode_str(coded).decode_utf8_lossy())
+}
+
+/// The last part of a name, without characters that no name has; `None` when nothing is left.
+fn kept_name(name: &str) -> Option<String> {
     let name = name.rsplit(['/', '\\']).next()?.trim();
     let mut kept = String::new();
     for c in name.chars().filter(|c| !c.is_control()) {

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use unhex_testkit::fixture::Program;
 use unhex_testkit::s3_server::S3Server;
-use unhex_testkit::server::Server;
+use unhex_testkit::server::{Home, Server};
 use unhex_testkit::{http, run};
 
 use crate::llvm::address_of_outer;
 use crate::stores::server_over;
+use crate::symbol_server::UNHEX;
 
 const TEXT: &str = "static int inner(int n) { return n * 42; }\nint outer(int n) { return inner(n) + 1; }\nint main(int c, char **v) { return outer(c); }\n";
 
@@ -109,7 +110,7 @@ fn a_server_does_not_start_over_a_bucket_that_is_not_there_and_says_why() {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let mut unhex = std::process::Command::new(crate::symbol_server::UNHEX);
+    let mut unhex = std::process::Command::new(UNHEX);
     unhex
         .args([
             "serve",
@@ -127,4 +128,40 @@ fn a_server_does_not_start_over_a_bucket_that_is_not_there_and_says_why() {
         "{}",
         said.all()
     );
+}
+
+#[test]
+fn uploads_go_into_the_bucket_and_to_the_server_when_that_cannot_be_reached() {
+    let Some(s3) = S3Server::shared() else {
+        return;
+    };
+    // Nobody listens on the port of a socket that is bound and no more.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let dead_end = format!("http://{}", closed.local_addr().expect("an address"));
+    drop(closed);
+    for (direct_endpoint, completed) in [(s3.endpoint().to_owned(), 1), (dead_end, 0)] {
+        let bucket = format!("s3://{}/symbols", s3.bucket());
+        let home = Home::new().with_environment(s3.environment());
+        let arguments = ["--s3", &bucket, "--s3-direct-endpoint", &direct_endpoint];
+        let server = Server::start_in(home, UNHEX, &arguments);
+        let program = Program::c(TEXT).flags(&["-g", "-O0"]).build();
+        let mut upload = std::process::Command::new(UNHEX);
+        upload
+            .args(["upload", "--server", &server.url(""), "--retries", "1"])
+            .arg(program.path());
+        let said = run::finish(&mut upload);
+        assert!(said.status.success(), "{}", said.all());
+        let path = format!("/buildid/{}/debuginfo", program.build_id());
+        let found = http::get(&server.url(&path)).expect("an answer");
+        assert_eq!((found.status, found.body), (200, program.bytes()));
+        let metrics = http::get(&server.url("/metrics")).expect("an answer");
+        let count = metrics.text().lines().find_map(|line| {
+            let line = line.strip_prefix("unhex_http_requests_total{")?;
+            let (labels, count) = line.split_once("} ")?;
+            labels
+                .contains("\"upload_complete\"")
+                .then(|| count.parse::<u64>().ok())?
+        });
+        assert_eq!(count.unwrap_or(0), completed, "{direct_endpoint}");
+    }
 }

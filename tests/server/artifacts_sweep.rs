@@ -25,6 +25,7 @@ on_every_store!(
     an_alias_that_a_killed_sweeper_took_is_put_by_the_next_sweep,
     spare_copies_are_swept_and_those_before_the_first_sound_one_stay,
     nothing_young_is_swept,
+    uploads_that_nobody_completed_are_swept,
 );
 
 const DEBUGINFO: ArtifactKind = ArtifactKind::Debuginfo;
@@ -259,4 +260,22 @@ async fn nothing_young_is_swept(room: Room) {
     assert_eq!(room.artifacts.sweep().await.unwrap().objects, 0);
     assert_eq!(room.keys("").await, keys);
     assert_eq!(aliases(&room).await, aliases_before);
+}
+
+async fn uploads_that_nobody_completed_are_swept(room: Room) {
+    let store = room.plain_store();
+    let left = || async {
+        let listed = store.list_all("uploads/".to_owned()).await;
+        listed.unwrap().len()
+    };
+    let upload = "uploads/01a22cdf8cb5f6f38a8aee1bf2033d36";
+    for name in ["body", "offer.json"] {
+        let key: ObjectKey = format!("{upload}/{name}").parse().unwrap();
+        store.put(key, b"whatever".as_slice().into()).await.unwrap();
+    }
+    room.artifacts.sweep().await.unwrap();
+    assert_eq!(left().await, 2);
+    room.advance(DAY);
+    room.artifacts.sweep().await.unwrap();
+    assert_eq!(left().await, 0);
 }

@@ -44,6 +44,7 @@ mod symbolize;
 mod symbolize_failures;
 mod symbolize_frames;
 mod uploads;
+mod uploads_direct;
 mod uploads_refused;
 mod upstream;
 mod upstream_faults;

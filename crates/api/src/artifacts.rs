@@ -62,6 +62,21 @@ pub struct UploadQuestion {
     /// Its name without folders, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_name: Option<String>,
+    /// Whether it may go straight to the object store, by a presigned URL.
+    #[serde(default = "is_welcome", skip_serializing_if = "is_so")]
+    pub direct: bool,
+}
+
+fn is_welcome() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "what serde calls it with"
+)]
+fn is_so(direct: &bool) -> bool {
+    *direct
 }
 
 /// The answer to an [`UploadQuestion`].
@@ -79,7 +94,9 @@ pub enum UploadPlan {
     Needed {
         /// Names this upload in `POST /uploads/{upload_id}/complete`.
         upload_id: String,
-        /// Where to PUT the bytes: a path of this server, or a presigned URL.
+        /// Where to PUT the bytes: a path of this server, or a presigned URL, to which the token must
+        /// not be sent. Either may have a `Content-Encoding` of `gzip` or `zstd`; a presigned URL
+        /// needs a `Content-Length`.
         url: String,
         /// Whether the upload has to be completed by `POST /uploads/{upload_id}/complete` after
         /// the PUT. If not, the PUT itself is answered by an [`UploadAnswer`].

@@ -4,6 +4,7 @@
 //! lists sees every finished put. Implementors are a local folder ([`LocalStore`]) and a bucket of an
 //! S3 server ([`S3Store`]).
 
+mod direct;
 mod fetched;
 mod frames;
 mod key;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ContentHash;
 
+pub use direct::{DirectBody, DirectUploads};
 pub use fetched::CacheBounds;
 pub use frames::{FrameTable, FrameTableError};
 pub use key::{ObjectKey, ParseObjectKeyError};
@@ -125,6 +127,11 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
     fn make_room(&self, bytes: u64) {
         // Whatever is asked for: nothing can be had again.
         let _ = bytes;
+    }
+
+    /// How clients put files into the store themselves, where they can.
+    fn direct_uploads(&self) -> Option<&dyn DirectUploads> {
+        None
     }
 
     /// Where files lie until they are put.

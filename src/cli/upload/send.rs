@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
@@ -23,6 +24,8 @@ pub(super) struct Sender {
     encoding: Encoding,
     bars: Bars,
     sent: Arc<Mutex<HashMap<Content, Label>>>,
+    /// Whether the object store takes files from here, as far as is known.
+    direct: Arc<AtomicBool>,
 }
 
 /// What makes two files the same upload.
@@ -61,6 +64,7 @@ impl Sender {
             encoding,
             bars,
             sent: Arc::default(),
+            direct: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -93,13 +97,33 @@ impl Sender {
         }
     }
 
+    /// Sends the file to where the server says; to the server itself where that is its object store,
+    /// and that cannot be reached from here or does not take it.
     async fn exchange(&self, parcel: &Parcel, sha256: String) -> Result<Done, ClientError> {
+        let direct = self.direct.load(Ordering::Relaxed);
+        match self.exchange_once(parcel, &sha256, direct).await {
+            Err(error @ ClientError::ObjectStore { .. }) => {
+                tracing::debug!(%error, "files go through the server from now on: {error}");
+                self.direct.store(false, Ordering::Relaxed);
+                self.exchange_once(parcel, &sha256, false).await
+            }
+            done => done,
+        }
+    }
+
+    async fn exchange_once(
+        &self,
+        parcel: &Parcel,
+        sha256: &str,
+        direct: bool,
+    ) -> Result<Done, ClientError> {
         let question = UploadQuestion {
             build_id: parcel.build_id.to_string(),
             kind: parcel.kind,
-            sha256,
+            sha256: sha256.to_owned(),
             size_bytes: parcel.size_bytes,
             file_name: Some(parcel.file_name.clone()),
+            direct,
         };
         let (upload_id, url, complete) = match self.client.ask(&question).await? {
             UploadPlan::NotNeeded { detail, state } => {

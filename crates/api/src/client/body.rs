@@ -1,6 +1,7 @@
 //! A file as the body of a request, read as it is sent: memory stays constant whatever its size.
 
 use std::fmt;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use async_compression::Level;
 use async_compression::tokio::bufread::ZstdEncoder;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
+use tempfile::NamedTempFile;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::error::ClientError;
@@ -102,6 +104,35 @@ fn length(bytes: &Bytes) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
+/// A file that lies there as it goes over the wire.
+#[derive(Debug)]
+pub(super) struct Coded {
+    pub(super) body: FileBody,
+    /// Keeps it there.
+    _temporary: Option<NamedTempFile>,
+}
+
+fn code(path: PathBuf, encoding: Encoding) -> std::io::Result<Coded> {
+    let (path, temporary) = match encoding {
+        Encoding::Identity => (path, None),
+        Encoding::Zstd => {
+            let temporary = NamedTempFile::new()?;
+            let mut coder = zstd::stream::read::Encoder::new(File::open(path)?, ZSTD_LEVEL)?;
+            std::io::copy(&mut coder, &mut temporary.as_file())?;
+            (temporary.path().to_owned(), Some(temporary))
+        }
+    };
+    let size_bytes = std::fs::metadata(&path)?.len();
+    Ok(Coded {
+        body: FileBody {
+            path,
+            size_bytes,
+            encoding: Encoding::Identity,
+        },
+        _temporary: temporary,
+    })
+}
+
 impl FileBody {
     /// The body of one attempt, from the start of the file.
     pub(super) async fn open(&self, meter: &Meter) -> Result<reqwest::Body, ClientError> {
@@ -122,6 +153,15 @@ impl FileBody {
                 reqwest::Body::wrap_stream(coded.inspect_ok(sent))
             }
         })
+    }
+
+    /// The file as it goes over the wire, in a file of its own where that is another one: whoever wants
+    /// the length before the first byte cannot take what is coded as it is sent.
+    pub(super) async fn coded(&self) -> Result<Coded, ClientError> {
+        let (path, encoding) = (self.path.clone(), self.encoding);
+        let coding = tokio::task::spawn_blocking(move || code(path, encoding));
+        let coded = coding.await.map_err(std::io::Error::other).flatten();
+        coded.map_err(|source| self.error(source))
     }
 
     fn error(&self, source: std::io::Error) -> ClientError {

@@ -122,6 +122,14 @@ pub enum ClientError {
         /// The server's words.
         problem: Problem,
     },
+    /// The server said to put the file straight into its object store, which did not take it.
+    #[error("the object store at {host} did not take the file: {reason}")]
+    ObjectStore {
+        /// Where it is.
+        host: String,
+        /// The failure; never the URL, which is a secret.
+        reason: String,
+    },
     /// The answer is not what this version of the client understands.
     #[error(
         "{server} answered something else than an Unhex server does: {reason}; is it one, and of this version?"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{Method, Response};
+use reqwest::{Method, Response, Url};
 use tokio::time::Instant;
 
 use super::body::{Encoding, FileBody, Meter, ProgressFn};
@@ -46,7 +46,8 @@ impl Client {
 
     /// Sends a file to where [`Self::ask`] said, and publishes it.
     ///
-    /// The file is read as it is sent. A failed attempt is repeated from the start, which is
+    /// The file is read as it is sent; one that goes to an object store coded is coded into a temporary
+    /// file before. A failed attempt is repeated from the start, which is
     /// harmless: an upload is idempotent by its content.
     ///
     /// # Errors
@@ -58,26 +59,42 @@ impl Client {
         progress: &ProgressFn,
     ) -> Result<Sent, ClientError> {
         let url = self.url(&place.url)?;
+        // An object store wants the length before the first byte.
+        let coded = match place.complete {
+            Some(_) => Some(body.coded().await?),
+            None => None,
+        };
+        let wire = coded.as_ref().map_or(body, |coded| &coded.body);
         let wire_bytes = std::sync::atomic::AtomicU64::new(0);
         let answer = self
             .repeat(Repetition::Idempotent, || async {
                 let meter = Meter::new(progress.clone());
-                let stream = body.open(&meter).await.map_err(AttemptError::Own)?;
+                let stream = wire.open(&meter).await.map_err(AttemptError::Own)?;
                 let mut request = self.request(Method::PUT, url.clone());
                 request = request.header(CONTENT_TYPE, "application/octet-stream");
-                request = match body.encoding {
-                    Encoding::Identity => request.header(CONTENT_LENGTH, body.size_bytes),
-                    Encoding::Zstd => request.header(CONTENT_ENCODING, "zstd"),
-                };
-                if let Some(name) = place.file_name.as_deref().and_then(header_text) {
+                if wire.encoding == Encoding::Identity {
+                    request = request.header(CONTENT_LENGTH, wire.size_bytes);
+                }
+                if body.encoding == Encoding::Zstd {
+                    request = request.header(CONTENT_ENCODING, "zstd");
+                }
+                let name = place.file_name.as_deref().filter(|_| coded.is_none());
+                if let Some(name) = name.and_then(header_text) {
                     request = request.header("x-file-name", name);
                 }
                 let sent = self.watched(request.body(stream), &meter).await;
                 wire_bytes.fetch_add(meter.wire_bytes(), std::sync::atomic::Ordering::Relaxed);
                 sent
             })
-            .await?;
-        let answer = self.accepted(answer).await?;
+            .await;
+        let answer = match answer {
+            Ok(answer) => self.accepted(answer).await,
+            failed => failed,
+        };
+        let answer = match (answer, coded) {
+            (Err(error), Some(_)) => return Err(at_object_store(&url, error)),
+            (answer, _) => answer?,
+        };
         let answer = match &place.complete {
             Some(upload_id) => {
                 let path = format!("uploads/{upload_id}/complete");
@@ -139,6 +156,19 @@ pub struct Place {
     pub complete: Option<String>,
     /// The name that the server is told, without folders.
     pub file_name: Option<String>,
+}
+
+/// The failure of a put past the server, which is not the server's fault.
+fn at_object_store(url: &Url, error: ClientError) -> ClientError {
+    let reason = match error {
+        error @ ClientError::File { .. } => return error,
+        ClientError::Unreachable { reason, .. } => reason,
+        ClientError::Refused { status, problem } => format!("{status}: {}", problem.words()),
+        ClientError::Unauthorized { status, .. } => format!("status {status}"),
+        error => error.to_string(),
+    };
+    let host = url.host_str().unwrap_or_default().to_owned();
+    ClientError::ObjectStore { host, reason }
 }
 
 /// The name as a header may carry it: other bytes than visible ASCII and `%` are percent-encoded.

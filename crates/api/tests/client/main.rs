@@ -45,6 +45,7 @@ fn question() -> UploadQuestion {
         sha256: "00".repeat(32),
         size_bytes: 3,
         file_name: None,
+        direct: true,
     }
 }
 

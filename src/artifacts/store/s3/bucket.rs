@@ -32,6 +32,8 @@ const PUT: &str = "unhex-put";
 #[derive(Debug)]
 pub(super) struct Bucket {
     pub(super) client: Client,
+    /// As clients of this server reach the bucket: presigned URLs are made with it.
+    pub(super) direct_client: Client,
     pub(super) provider: Provider,
     pub(super) config: S3Config,
     pub(super) retries: Retries,
@@ -43,8 +45,10 @@ pub(super) struct Bucket {
 impl Bucket {
     pub(super) async fn connect(config: S3Config, metrics: Arc<Metrics>) -> Self {
         let (client, provider) = client::connect(&config, Arc::clone(&metrics)).await;
+        let direct_client = client::direct(&client, &config);
         Self {
             client,
+            direct_client,
             provider,
             retries: Retries::new(config.patience, Arc::clone(&metrics)),
             config,

@@ -83,6 +83,17 @@ pub(super) async fn connect(config: &S3Config, metrics: Arc<Metrics>) -> (Client
     (Client::from_conf(builder.build()), provider)
 }
 
+/// The same client with the endpoint by which clients of this server reach the bucket.
+pub(super) fn direct(client: &Client, config: &S3Config) -> Client {
+    match &config.direct_endpoint {
+        Some(endpoint) => {
+            let builder = client.config().to_builder().endpoint_url(endpoint);
+            Client::from_conf(builder.build())
+        }
+        None => client.clone(),
+    }
+}
+
 /// The time-outs of requests whose answer may take as long as `answer`.
 pub(super) fn timeouts(patience: &S3Patience, answer: Duration) -> TimeoutConfigBuilder {
     TimeoutConfig::builder()

@@ -9,6 +9,7 @@
 
 mod bucket;
 mod client;
+mod direct;
 mod download;
 mod failure;
 mod listing;
@@ -31,8 +32,8 @@ use tokio_util::task::TaskTracker;
 use super::fetched::{CacheBounds, FetchedFiles};
 use super::frames::{self, Packed};
 use super::{
-    BlobContent, BlobForm, GetLimit, Glance, ListQuery, LocalFile, ObjectEntry, ObjectKey,
-    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob, blocking,
+    BlobContent, BlobForm, DirectUploads, GetLimit, Glance, ListQuery, LocalFile, ObjectEntry,
+    ObjectKey, ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob, blocking,
 };
 use crate::artifacts::ContentHash;
 use crate::config::S3Config;
@@ -193,6 +194,10 @@ impl ObjectStore for S3Store {
 
     fn abort_unfinished(&self, before: SystemTime) -> StoreFuture<'_, u64> {
         self.bucket.abort_begun_before(before).boxed()
+    }
+
+    fn direct_uploads(&self) -> Option<&dyn DirectUploads> {
+        self.bucket.config.offers_direct_uploads().then_some(self)
     }
 
     fn staging(&self) -> &Staging {
