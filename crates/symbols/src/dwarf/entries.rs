@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
-use gimli::{AttributeValue, Endianity, EntriesRaw, RangeListsOffset, UnitOffset, constants as dw};
+use gimli::{AttributeValue, Endianity, RangeListsOffset, constants as dw};
 
 use super::names::file_index;
 use super::unit::{OpenUnit, Place};
 use super::units::Units;
-use super::{Context, Reader, UnitError};
+use super::walk::{Entered, Shapes, Walk};
+use super::{Context, UnitError};
 
 /// What an entry of a function or an inlined call says.
 #[derive(Default)]
@@ -32,21 +33,17 @@ enum High {
 }
 
 impl<'a, E: Endianity> Units<'a, E> {
-    /// Reads the attributes of the entry whose abbreviation was just read.
+    /// Reads the attributes of the entry that was entered.
     pub(super) fn read_entry(
         &self,
         unit: &Rc<OpenUnit<'a, E>>,
-        entries: &mut EntriesRaw<'_, Reader<'a, E>>,
-        attributes: &[gimli::AttributeSpecification],
+        walk: &mut Walk<'_, 'a, E>,
+        entered: &Entered,
+        shapes: &Shapes,
     ) -> Result<Entry, UnitError> {
         let mut entry = Entry::default();
         let dwarf = self.sources.dwarf_of(unit);
-        for specification in attributes {
-            if !is_wanted(specification.name()) {
-                entries.skip_attributes(std::slice::from_ref(specification))?;
-                continue;
-            }
-            let attribute = entries.read_attribute_inline(*specification)?;
+        walk.read(entered, shapes, |attribute| {
             let value = attribute.value();
             match attribute.name() {
                 dw::DW_AT_low_pc => entry.low = dwarf.attr_address(&unit.unit, value)?,
@@ -72,7 +69,8 @@ impl<'a, E: Endianity> Units<'a, E> {
                 dw::DW_AT_call_column => entry.call_column = number(&value),
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         entry.pc = entry.low.or(entry.pc);
         Ok(entry)
     }
@@ -103,49 +101,8 @@ impl<'a, E: Endianity> Units<'a, E> {
     }
 }
 
-/// Whether no function with code is below an entry of that tag, so that its children need not be read.
-///
-/// gcc puts a method's code below its class only if that is local to a function; the declaration in
-/// any other class is completed elsewhere ("we always want the DIE for this function that has the
-/// `*_pc` attributes to be under `comp_unit_die`", gcc's dwarf2out.cc).
-pub(super) fn holds_no_code<E: Endianity>(
-    unit: &OpenUnit<'_, E>,
-    tag: gimli::DwTag,
-    is_outside_functions: bool,
-) -> bool {
-    match tag {
-        dw::DW_TAG_enumeration_type | dw::DW_TAG_array_type | dw::DW_TAG_subroutine_type => true,
-        dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => {
-            unit.is_gnu && is_outside_functions
-        }
-        _ => false,
-    }
-}
-
-/// Skips the attributes of an entry; where its next sibling is, if it says so and that is behind.
-pub(super) fn skip_to_sibling<R: gimli::Reader<Offset = usize>>(
-    entries: &mut EntriesRaw<'_, R>,
-    attributes: &[gimli::AttributeSpecification],
-) -> Result<Option<UnitOffset>, gimli::Error> {
-    let is_sibling = |a: &gimli::AttributeSpecification| a.name() == dw::DW_AT_sibling;
-    let at = attributes.iter().position(is_sibling);
-    let (before, rest) = attributes
-        .split_at_checked(at.unwrap_or(attributes.len()))
-        .unwrap_or_default();
-    entries.skip_attributes(before)?;
-    let Some((sibling, rest)) = rest.split_first() else {
-        return Ok(None);
-    };
-    let value = entries.read_attribute(*sibling)?.value();
-    entries.skip_attributes(rest)?;
-    Ok(match value {
-        AttributeValue::UnitRef(offset) if offset > entries.next_offset() => Some(offset),
-        _ => None,
-    })
-}
-
 /// Most attributes (types, places of variables, flags) need not be decoded.
-fn is_wanted(name: gimli::DwAt) -> bool {
+pub(super) fn is_wanted(name: gimli::DwAt) -> bool {
     matches!(
         name,
         dw::DW_AT_low_pc

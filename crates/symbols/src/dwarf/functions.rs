@@ -5,15 +5,16 @@
 
 use std::rc::Rc;
 
-use gimli::{Endianity, constants as dw};
+use gimli::Endianity;
 use rustc_hash::FxHashMap;
 
 use super::clones::{base_name, clone_name};
-use super::entries::{Entry, holds_no_code, skip_to_sibling};
+use super::entries::Entry;
 use super::lines::Lines;
 use super::names::Named;
 use super::unit::{OpenUnit, Place};
 use super::units::Units;
+use super::walk::{Entered, Kind, Shapes, Walk};
 use super::{Context, UnitError};
 use crate::convert::Draft;
 use crate::model::{CallNode, NONE};
@@ -32,6 +33,7 @@ pub(super) struct Found {
     pub(super) ranges: Vec<FunctionRange>,
     pub(super) intervals: Vec<Interval>,
     pub(super) lines: Lines,
+    shapes: Shapes,
     inlined: FxHashMap<CallKey, u32>,
     open: Vec<Open>,
     scratch: Vec<(u64, u64)>,
@@ -121,6 +123,19 @@ impl Found {
         self.functions = 0;
     }
 
+    /// Forgets the entries that end where the next one is that deep.
+    fn close(&mut self, depth: isize) {
+        while self.open.last().is_some_and(|open| open.depth >= depth) {
+            self.open.pop();
+        }
+    }
+
+    /// The innermost function with code, or call inlined into it, that the next entry is in.
+    fn inside(&self) -> Option<Open> {
+        let open = self.open.last().copied();
+        open.filter(|open| open.function != NONE)
+    }
+
     pub(super) fn push_node(
         &mut self,
         context: &Context<'_>,
@@ -162,49 +177,50 @@ impl<'a, E: Endianity> Units<'a, E> {
         unit: &Rc<OpenUnit<'a, E>>,
         found: &mut Found,
     ) -> Result<(), UnitError> {
-        let mut entries = unit.unit.entries_raw(None)?;
-        // Depth of the entry that the walk went on from.
-        let mut base = 0_isize;
-        while !entries.is_empty() {
-            let offset = entries.next_offset();
-            let depth = base.saturating_add(entries.next_depth());
-            let Some(abbreviation) = entries.read_abbreviation()? else {
+        found.shapes.forget();
+        let mut walk = Walk::of(unit)?;
+        while !walk.is_at_end() {
+            let Some(entered) = walk.enter(&mut found.shapes)? else {
+                found.close(walk.depth());
                 continue;
             };
             context.budget.spend(1)?;
+            let Entered {
+                offset,
+                depth,
+                shape,
+                ..
+            } = entered;
             if depth > ENTRY_DEPTH_MAX {
                 let found = format!("entries are nested more than {ENTRY_DEPTH_MAX} deep");
                 return Err(UnitError::endless(unit.place_of(offset), &found));
             }
-            while found.open.last().is_some_and(|open| open.depth >= depth) {
-                found.open.pop();
-            }
-            let attributes = abbreviation.attributes();
-            let inside = found
-                .open
-                .last()
-                .copied()
-                .filter(|open| open.function != NONE);
-            match (abbreviation.tag(), inside) {
-                (dw::DW_TAG_subprogram, _) => {
-                    let entry = self.read_entry(unit, &mut entries, attributes)?;
-                    let own = unit.place_of(offset);
-                    let open = self.function(context, unit, &entry, own, found)?;
-                    found.open.push(Open { depth, ..open });
+            let open = match (shape.kind, found.inside()) {
+                (Kind::Function, _) => {
+                    let entry = self.read_entry(unit, &mut walk, &entered, &found.shapes)?;
+                    self.function(context, unit, &entry, unit.place_of(offset), found)?
                 }
-                (dw::DW_TAG_inlined_subroutine, Some(parent)) => {
-                    let entry = self.read_entry(unit, &mut entries, attributes)?;
+                (Kind::InlinedCall, Some(parent)) => {
+                    let entry = self.read_entry(unit, &mut walk, &entered, &found.shapes)?;
                     self.check_reference(context, unit, unit.place_of(offset), &entry)?;
-                    let open = self.inlined_call(context, unit, &entry, parent, found)?;
-                    found.open.push(Open { depth, ..open });
+                    self.inlined_call(context, unit, &entry, parent, found)?
                 }
-                (tag, _) if holds_no_code(unit, tag, found.open.is_empty()) => {
-                    if let Some(next) = skip_to_sibling(&mut entries, attributes)? {
-                        entries = unit.unit.entries_raw(Some(next))?;
-                        base = depth;
+                (kind, _) => {
+                    let holds_no_code = match kind {
+                        Kind::NoCode => true,
+                        Kind::Class => found.open.is_empty(),
+                        _ => false,
+                    };
+                    if holds_no_code {
+                        walk.skip_with_children(&entered, &found.shapes)?;
+                    } else {
+                        walk.skip(&entered, &found.shapes)?;
                     }
+                    continue;
                 }
-                _ => entries.skip_attributes(attributes)?,
+            };
+            if shape.has_children {
+                found.open.push(Open { depth, ..open });
             }
         }
         Ok(())

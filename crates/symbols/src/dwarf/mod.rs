@@ -13,6 +13,7 @@ mod lines;
 mod names;
 mod unit;
 mod units;
+mod walk;
 
 use gimli::{EndianSlice, Endianity};
 

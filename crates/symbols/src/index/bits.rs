@@ -187,7 +187,8 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 #[derive(Debug)]
 pub(super) struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
-    pending: u128,
+    pending: u64,
+    /// Fewer than 64.
     pending_bits: u32,
 }
 
@@ -202,26 +203,24 @@ impl<'a> BitWriter<'a> {
     }
 
     /// The low `width` bits of `value`, which has no others set; `width` is at most 64.
+    #[inline]
     pub(super) fn put(&mut self, value: u64, width: u32) {
-        self.pending |= u128::from(value) << self.pending_bits;
-        self.pending_bits += width;
-        while self.pending_bits >= 8 {
-            self.push_byte();
-            self.pending_bits -= 8;
+        self.pending |= value << self.pending_bits;
+        let free = 64 - self.pending_bits;
+        if width < free {
+            self.pending_bits += width;
+            return;
         }
+        self.out.extend_from_slice(&self.pending.to_le_bytes());
+        self.pending = value.checked_shr(free).unwrap_or(0);
+        self.pending_bits = width - free;
     }
 
     /// Fills the last byte with zeros.
-    pub(super) fn finish(mut self) {
-        if self.pending_bits > 0 {
-            self.push_byte();
-        }
-    }
-
-    fn push_byte(&mut self) {
-        let [byte, ..] = self.pending.to_le_bytes();
-        self.out.push(byte);
-        self.pending >>= 8;
+    pub(super) fn finish(self) {
+        let bytes = self.pending.to_le_bytes().into_iter();
+        self.out
+            .extend(bytes.take(self.pending_bits.div_ceil(8) as usize));
     }
 }
 

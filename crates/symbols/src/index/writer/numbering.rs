@@ -148,42 +148,68 @@ fn tidy(node: CallNode) -> CallNode {
     }
 }
 
-fn number_functions(nodes: &mut [CallNode], functions: Vec<Function>) -> Vec<Function> {
+fn number_functions(nodes: &mut [CallNode], mut functions: Vec<Function>) -> Vec<Function> {
     let mut used = vec![false; functions.len()];
     for node in nodes.iter() {
         if let Some(used) = used.get_mut(node.function as usize) {
             *used = true;
         }
     }
-    let mut numbers = vec![NONE; functions.len()];
-    let kept = functions
-        .into_iter()
+    for function in &mut functions {
+        cut(function);
+    }
+    // Functions are large and their names elsewhere in memory: what is sorted is the beginnings.
+    let mut order: Vec<(u128, u32)> = functions
+        .iter()
         .zip(0u32..)
         .zip(used)
-        .filter(|(_, used)| *used);
-    let mut sorted: Vec<(Function, u32)> = kept
-        .map(|((function, old), _)| (cut(function), old))
+        .filter(|(_, used)| *used)
+        .map(|((function, old), _)| (beginning(&function.linkage_name), old))
         .collect();
-    sorted.sort_by(|(a, _), (b, _)| {
-        let key = |function: &Function| (function.declaration_line, function.declaration_file);
-        a.linkage_name
-            .cmp(&b.linkage_name)
-            .then_with(|| a.full_name.cmp(&b.full_name))
-            .then_with(|| key(a).cmp(&key(b)))
+    order.sort_unstable_by(|(a_begins, a), (b_begins, b)| {
+        let key = |old: u32| {
+            functions.get(old as usize).map(|function| {
+                (
+                    &function.linkage_name,
+                    &function.full_name,
+                    function.declaration_line,
+                    function.declaration_file,
+                )
+            })
+        };
+        a_begins
+            .cmp(b_begins)
+            .then_with(|| key(*a).cmp(&key(*b)))
+            .then_with(|| a.cmp(b))
     });
-    for ((_, old), new) in sorted.iter().zip(0u32..) {
-        if let Some(number) = numbers.get_mut(*old as usize) {
+    let mut numbers = vec![NONE; functions.len()];
+    let mut sorted = Vec::with_capacity(order.len());
+    for ((_, old), new) in order.iter().zip(0u32..) {
+        if let (Some(number), Some(function)) = (
+            numbers.get_mut(*old as usize),
+            functions.get_mut(*old as usize),
+        ) {
             *number = new;
+            sorted.push(std::mem::take(function));
         }
     }
     for node in nodes {
         node.function = renumbered(&numbers, node.function);
     }
-    sorted.into_iter().map(|(function, _)| function).collect()
+    sorted
+}
+
+/// The first bytes of a name as a number that sorts as they do.
+fn beginning(name: &str) -> u128 {
+    let mut bytes = [0; 16];
+    for (byte, of_name) in bytes.iter_mut().zip(name.bytes()) {
+        *byte = of_name;
+    }
+    u128::from_be_bytes(bytes)
 }
 
 /// Names no longer than the limit, cut at a character.
-fn cut(mut function: Function) -> Function {
+fn cut(function: &mut Function) {
     for name in [
         &mut function.linkage_name,
         &mut function.full_name,
@@ -192,7 +218,6 @@ fn cut(mut function: Function) -> Function {
         cut_name(name);
     }
     function.declaration_line = function.declaration_line.min(POSITION_MAX);
-    function
 }
 
 /// Text from debug information ends at its first NUL; FSST relies on there being none.

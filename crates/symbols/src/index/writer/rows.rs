@@ -67,6 +67,14 @@ struct Item {
     column: u32,
 }
 
+impl Item {
+    /// Where an item like this is looked for first.
+    fn slot(&self) -> usize {
+        let mixed = self.line ^ (self.column << 12) ^ self.node.wrapping_mul(0x9e37_79b1);
+        mixed.wrapping_mul(0x9e37_79b1) as usize >> (u32::BITS - SLOTS.trailing_zeros())
+    }
+}
+
 struct Segment {
     base: u64,
     last: u32,
@@ -154,19 +162,32 @@ impl Packer<'_> {
     }
 }
 
+/// Slots in which the items of a block are found again: twice as many as a block has rows.
+const SLOTS: usize = 2 * BLOCK_ROWS;
+
 /// Distinct items in order of first use, and the place of each row's item among them.
 fn dictionary(block: &[(u32, Item)]) -> (Vec<Item>, Vec<u64>) {
     let mut items: Vec<Item> = Vec::with_capacity(block.len());
     let mut places = Vec::with_capacity(block.len());
+    let mut slots = [u8::MAX; SLOTS];
     for (_, item) in block {
-        let place = items
-            .iter()
-            .position(|known| known == item)
-            .unwrap_or_else(|| {
-                items.push(*item);
-                items.len() - 1
-            });
-        places.push(place as u64);
+        let first = item.slot();
+        let chain = (first..SLOTS).chain(0..first);
+        for slot in chain {
+            let Some(place) = slots.get_mut(slot) else {
+                break;
+            };
+            match items.get(usize::from(*place)) {
+                Some(known) if known != item => continue,
+                Some(_) => {}
+                None => {
+                    *place = low8(items.len() as u64);
+                    items.push(*item);
+                }
+            }
+            places.push(u64::from(*place));
+            break;
+        }
     }
     (items, places)
 }
@@ -194,14 +215,16 @@ impl Scale {
             line_width: 0,
             column_width: 0,
         };
-        let width =
-            |number: &dyn Fn(&Item) -> u64| width_of(items.iter().map(number).max().unwrap_or(0));
-        let node_width = width(&|item| scale.node(item));
-        let line_width = width(&|item| scale.line(item));
-        let column_width = width(&|item| u64::from(item.column));
-        scale.node_width = node_width;
-        scale.line_width = line_width;
-        scale.column_width = column_width;
+        // All bits of all numbers are as wide as the greatest of them.
+        let (mut nodes, mut lines, mut columns) = (0, 0, 0);
+        for item in items {
+            nodes |= scale.node(item);
+            lines |= scale.line(item);
+            columns |= u64::from(item.column);
+        }
+        scale.node_width = width_of(nodes);
+        scale.line_width = width_of(lines);
+        scale.column_width = width_of(columns);
         scale
     }
 
