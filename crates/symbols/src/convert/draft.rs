@@ -1,5 +1,6 @@
 //! What the walk over DWARF has found so far, before overlaps are settled and gaps are filled.
 
+use super::NameId;
 use crate::model::{CallNode, Language, Provenance, Row, SourcePath};
 
 /// Rows by piece, in the order of the walk.
@@ -45,11 +46,11 @@ pub(crate) struct LineRow {
     pub(crate) column: u32,
 }
 
-/// What tells one function from another; names are bytes of a section.
+/// What tells one function from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FunctionKey<'data> {
+pub(crate) struct FunctionKey {
     /// Linkage name, else plain name, with the suffix of this clone.
-    pub(crate) name: &'data [u8],
+    pub(crate) name: NameId,
     /// Index of the file in [`Draft::files`], or `NONE`.
     pub(crate) declaration_file: u32,
     /// Line of the declaration, 0 when unknown.

@@ -7,14 +7,14 @@ use super::ConvertError;
 use crate::demangle::{Allowance, Demangled, ENDLESS_BYTES_MIN, Endless};
 use crate::model::Language;
 
-/// Told of bytes of a source that are not read again.
+/// Told of bytes of a source that are seldom read again.
 pub type ReleaseInput<'a> = dyn Fn(&[u8]) + 'a;
 
 /// Bounds on one conversion. The figures in brackets are those of `libjvm`, with 364 MB of
 /// DWARF one of the largest debug files in Debian.
 #[derive(Clone, Copy)]
 pub struct ConvertLimits<'a> {
-    /// One section after decompression (libjvm: 200 MB); it is allocated at once.
+    /// One section after decompression (libjvm: 257 MB); it may be allocated at once.
     pub section_bytes_max: u64,
     /// All needed sections after decompression (libjvm: 313 MB).
     pub sections_bytes_max: u64,
@@ -34,7 +34,7 @@ pub struct ConvertLimits<'a> {
     pub name_bytes_max: u64,
     /// Asked every 16,384 steps (at most some milliseconds): whether the deadline is over.
     pub should_stop: Option<&'a dyn Fn() -> bool>,
-    /// Told of the bytes of a source that are not read again, since they were decompressed; a
+    /// Told of the bytes of a source that are seldom read again, since they were decompressed; a
     /// caller that maps its files can let go of those pages (libjvm: 141 MB).
     pub release: Option<&'a ReleaseInput<'a>>,
 }
@@ -156,6 +156,11 @@ impl<'a> Budget<'a> {
                 ),
             }
         })
+    }
+
+    /// Bounds the bytes of all names before they are demangled.
+    pub(crate) fn name_pool(&self, bytes: usize) -> Result<(), ConvertError> {
+        within("bytes of names", bytes, self.limits.name_bytes_max)
     }
 
     /// Counts the bytes of a name that is kept.

@@ -11,12 +11,15 @@ mod draft;
 mod error;
 mod limits;
 mod minidebuginfo;
+mod name_pool;
 mod names;
 mod overlap;
 mod plt;
 mod relocatable;
 mod sections;
+mod stream;
 mod symbols;
+mod unpack;
 
 pub use error::ConvertError;
 pub use limits::{ConvertLimits, ReleaseInput};
@@ -24,7 +27,9 @@ pub use limits::{ConvertLimits, ReleaseInput};
 pub(crate) use code::CodeMap;
 pub(crate) use draft::{Draft, FunctionKey, LineRow, Piece};
 pub(crate) use limits::Budget;
-pub(crate) use sections::DwarfSections;
+pub(crate) use name_pool::{NO_NAME, NameId, NamePool};
+pub(crate) use sections::{DwarfSections, LoadInfo};
+pub(crate) use stream::{InfoStream, PackedInfo};
 pub(crate) use symbols::Symbols;
 
 use object::Endianness;
@@ -52,8 +57,9 @@ pub struct ConvertSources<'data> {
 
 /// Converts debug files into a model.
 ///
-/// Takes about 0.5 CPU seconds per 100 MB of DWARF, and memory for the decompressed sections and
-/// the model.
+/// Takes up to one CPU second per 100 MB of DWARF, and memory for the model and the decompressed
+/// sections; a `.debug_info` that zlib packed is unpacked unit by unit, unless entries of one unit
+/// refer to another.
 ///
 /// # Errors
 /// If no file is given, if the debug file or the executable is no ELF file or damaged as a whole, if
@@ -137,23 +143,29 @@ impl Read<'_, '_> {
         file: &ElfFile<'_>,
         header: &mut ModelHeader,
     ) -> Result<(Draft, Vec<Function>), ConvertError> {
-        let sections = DwarfSections::load(file, self.limits, self.budget)?;
         let needed = Supplement::of(file).map(|s| s.build_id);
         let mut damaged = 0_u32;
         let loaded = supplement(self.sources, needed.as_ref(), self.limits, self.budget);
         let supplement = usable(loaded, &mut damaged)?;
         let package = usable(package(self.sources, self.limits), &mut damaged)?;
-        let context = dwarf::Context {
-            sections: &sections,
-            supplement: supplement.as_ref(),
-            package: package.as_ref(),
-            code: self.code,
-            symbols: self.symbols,
-            budget: self.budget,
+        let walk = |info| {
+            let sections = DwarfSections::load(file, info, self.limits, self.budget)?;
+            let context = dwarf::Context {
+                sections: &sections,
+                supplement: supplement.as_ref(),
+                package: package.as_ref(),
+                code: self.code,
+                symbols: self.symbols,
+                budget: self.budget,
+            };
+            match file.header.endian {
+                Endianness::Little => dwarf::walk(&context, gimli::LittleEndian),
+                Endianness::Big => dwarf::walk(&context, gimli::BigEndian),
+            }
         };
-        let walked = match file.header.endian {
-            Endianness::Little => dwarf::walk(&context, gimli::LittleEndian)?,
-            Endianness::Big => dwarf::walk(&context, gimli::BigEndian)?,
+        let walked = match walk(LoadInfo::Packed)? {
+            Some(walked) => walked,
+            None => walk(LoadInfo::Whole)?.unwrap_or_default(),
         };
         header.units = walked.counts.units;
         header.units_failed = walked.counts.units_failed.saturating_add(damaged);
@@ -162,7 +174,8 @@ impl Read<'_, '_> {
             Some(_) => None,
             None => needed.map(|id| id.as_bytes().into()),
         };
-        let functions = names::functions(&walked.functions, self.budget)?;
+        drop((supplement, package));
+        let functions = names::functions(&walked.functions, &walked.names, self.budget)?;
         Ok((walked.draft, functions))
     }
 }
@@ -199,7 +212,7 @@ fn package<'data>(
 fn supplement<'data>(
     sources: &ConvertSources<'data>,
     needed: Option<&BuildId>,
-    limits: &ConvertLimits<'_>,
+    limits: &ConvertLimits<'data>,
     budget: &Budget<'_>,
 ) -> Result<Option<DwarfSections<'data>>, ConvertError> {
     let Some(bytes) = sources.supplement else {
@@ -209,5 +222,5 @@ fn supplement<'data>(
         return Ok(None);
     }
     let file = ElfFile::parse(bytes)?;
-    DwarfSections::load(&file, limits, budget).map(Some)
+    DwarfSections::load(&file, LoadInfo::Whole, limits, budget).map(Some)
 }

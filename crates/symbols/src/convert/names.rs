@@ -1,21 +1,22 @@
 //! The names of functions as text, demangled once for all look-ups.
 
-use rustc_hash::FxHashMap;
-
-use super::{Budget, ConvertError, FunctionKey};
+use super::{Budget, ConvertError, FunctionKey, NamePool};
 use crate::demangle::Demangled;
 use crate::model::{Function, Language, NONE, Provenance};
 
 /// The functions of the walk, by index.
 pub(super) fn functions(
-    keys: &[FunctionKey<'_>],
+    keys: &[FunctionKey],
+    names: &NamePool,
     budget: &Budget<'_>,
 ) -> Result<Vec<Function>, ConvertError> {
-    let mut known: FxHashMap<&[u8], usize> = FxHashMap::default();
+    // The first function of each name.
+    let mut firsts = vec![usize::MAX; names.len()];
     let mut functions: Vec<Function> = Vec::with_capacity(keys.len());
     for key in keys {
-        let first = *known.entry(key.name).or_insert(functions.len());
-        let function = match functions.get(first) {
+        let place = usize::try_from(key.name).unwrap_or(usize::MAX);
+        let first = firsts.get_mut(place);
+        let function = match first.as_ref().and_then(|first| functions.get(**first)) {
             Some(same) => Function {
                 declaration_file: key.declaration_file,
                 declaration_line: key.declaration_line,
@@ -23,8 +24,11 @@ pub(super) fn functions(
                 provenance: key.provenance,
                 ..same.clone()
             },
-            None => named(key, budget)?,
+            None => named(key, names.get(key.name), budget)?,
         };
+        if let Some(first) = first {
+            *first = functions.len().min(*first);
+        }
         spend(&function, budget)?;
         functions.push(function);
     }
@@ -38,19 +42,19 @@ pub(super) fn of_symbol(
     budget: &Budget<'_>,
 ) -> Result<Function, ConvertError> {
     let key = FunctionKey {
-        name,
+        name: NONE,
         declaration_file: NONE,
         declaration_line: 0,
         language: Language::Unknown,
         provenance,
     };
-    let function = named(&key, budget)?;
+    let function = named(&key, name, budget)?;
     spend(&function, budget)?;
     Ok(function)
 }
 
-fn named(key: &FunctionKey<'_>, budget: &Budget<'_>) -> Result<Function, ConvertError> {
-    let mut linkage_name = String::from_utf8_lossy(key.name).into_owned();
+fn named(key: &FunctionKey, name: &[u8], budget: &Budget<'_>) -> Result<Function, ConvertError> {
+    let mut linkage_name = String::from_utf8_lossy(name).into_owned();
     let Demangled {
         mut full,
         mut short,

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use gimli::{AttributeValue, Endianity, RangeListsOffset, constants as dw};
 
 use super::names::file_index;
+use super::shapes::Shapes;
 use super::unit::{OpenUnit, Place};
 use super::units::Units;
-use super::walk::{Entered, Shapes, Walk};
+use super::walk::{Entered, Walk};
 use super::{Context, UnitError};
 
 /// What an entry of a function or an inlined call says.
@@ -34,13 +35,16 @@ enum High {
 
 impl<'a, E: Endianity> Units<'a, E> {
     /// Reads the attributes of the entry that was entered.
-    pub(super) fn read_entry(
+    pub(super) fn read_entry<'u>(
         &self,
-        unit: &Rc<OpenUnit<'a, E>>,
-        walk: &mut Walk<'_, 'a, E>,
+        unit: &Rc<OpenUnit<'u, E>>,
+        walk: &mut Walk<'_, 'u, E>,
         entered: &Entered,
         shapes: &Shapes,
-    ) -> Result<Entry, UnitError> {
+    ) -> Result<Entry, UnitError>
+    where
+        'a: 'u,
+    {
         let mut entry = Entry::default();
         let dwarf = self.sources.dwarf_of(unit);
         walk.read(entered, shapes, |attribute| {
@@ -76,13 +80,16 @@ impl<'a, E: Endianity> Units<'a, E> {
     }
 
     /// Appends the ranges of an entry that have code, in its order.
-    pub(super) fn read_ranges(
+    pub(super) fn read_ranges<'u>(
         &self,
         context: &Context<'a>,
-        unit: &Rc<OpenUnit<'a, E>>,
+        unit: &Rc<OpenUnit<'u, E>>,
         entry: &Entry,
         into: &mut Vec<(u64, u64)>,
-    ) -> Result<(), UnitError> {
+    ) -> Result<(), UnitError>
+    where
+        'a: 'u,
+    {
         if let Some(offset) = entry.ranges {
             let mut ranges = self.sources.dwarf_of(unit).ranges(&unit.unit, offset)?;
             while let Some(range) = ranges.next()? {

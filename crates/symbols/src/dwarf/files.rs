@@ -28,10 +28,10 @@ impl Files {
     /// The file of an index in a unit's line program; `NONE` when there is no such file.
     ///
     /// Index 0 is a file in DWARF 5 only.
-    pub(super) fn of<'a, E: Endianity>(
+    pub(super) fn of<'a: 'u, 'u, E: Endianity>(
         &mut self,
         sources: &Sources<'a, E>,
-        unit: &OpenUnit<'a, E>,
+        unit: &OpenUnit<'u, E>,
         index: u64,
         budget: &Budget<'_>,
     ) -> Result<u32, ConvertError> {
@@ -76,9 +76,9 @@ impl Files {
 }
 
 /// The path of a file, by the rule of `DWARFDebugLine::Prologue::getFileNameByIndex`.
-fn path<'a, E: Endianity>(
+fn path<'a: 'u, 'u, E: Endianity>(
     sources: &Sources<'a, E>,
-    unit: &OpenUnit<'a, E>,
+    unit: &OpenUnit<'u, E>,
     index: u64,
 ) -> Option<Vec<u8>> {
     let header = unit.unit.line_program.as_ref()?.header();

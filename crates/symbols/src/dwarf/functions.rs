@@ -12,11 +12,12 @@ use super::clones::{base_name, clone_name};
 use super::entries::Entry;
 use super::lines::Lines;
 use super::names::Named;
+use super::shapes::{Kind, Shapes};
 use super::unit::{OpenUnit, Place};
 use super::units::Units;
-use super::walk::{Entered, Kind, Shapes, Walk};
+use super::walk::{Entered, Walk};
 use super::{Context, UnitError};
-use crate::convert::Draft;
+use crate::convert::{Draft, NameId};
 use crate::model::{CallNode, NONE};
 
 /// Depth of entries: those of real files are some tens deep, and compilers give up at some hundred
@@ -148,14 +149,14 @@ impl Found {
     }
 }
 
-/// Reads one unit.
-pub(super) fn walk_unit<'a, E: Endianity>(
+/// Reads one unit, the one of that number.
+pub(super) fn walk_unit<'a: 'u, 'u, E: Endianity>(
     context: &Context<'a>,
     units: &mut Units<'a, E>,
+    skeleton: Rc<OpenUnit<'u, E>>,
     number: usize,
     found: &mut Found,
 ) -> Result<UnitOutcome, UnitError> {
-    let skeleton = units.unit(number)?;
     let split = units.split_of(&skeleton, number)?;
     let without_dwo = split.is_none() && skeleton.unit.dwo_name()?.is_some();
     let unit = split.unwrap_or(skeleton);
@@ -171,12 +172,15 @@ pub(super) fn walk_unit<'a, E: Endianity>(
 }
 
 impl<'a, E: Endianity> Units<'a, E> {
-    fn read_functions(
+    fn read_functions<'u>(
         &mut self,
         context: &Context<'a>,
-        unit: &Rc<OpenUnit<'a, E>>,
+        unit: &Rc<OpenUnit<'u, E>>,
         found: &mut Found,
-    ) -> Result<(), UnitError> {
+    ) -> Result<(), UnitError>
+    where
+        'a: 'u,
+    {
         found.shapes.forget();
         let mut walk = Walk::of(unit)?;
         while !walk.is_at_end() {
@@ -226,14 +230,17 @@ impl<'a, E: Endianity> Units<'a, E> {
         Ok(())
     }
 
-    fn function(
+    fn function<'u>(
         &mut self,
         context: &Context<'a>,
-        unit: &Rc<OpenUnit<'a, E>>,
+        unit: &Rc<OpenUnit<'u, E>>,
         entry: &Entry,
         own: Place,
         found: &mut Found,
-    ) -> Result<Open, UnitError> {
+    ) -> Result<Open, UnitError>
+    where
+        'a: 'u,
+    {
         let mut ranges = std::mem::take(&mut found.scratch);
         ranges.clear();
         self.read_ranges(context, unit, entry, &mut ranges)?;
@@ -259,22 +266,30 @@ impl<'a, E: Endianity> Units<'a, E> {
     fn roots(
         &mut self,
         context: &Context<'a>,
-        named: &Named<'a>,
+        named: &Named,
         entry: &Entry,
         ranges: &[(u64, u64)],
         found: &mut Found,
     ) -> Result<u32, UnitError> {
         let number = found.functions.saturating_sub(1);
-        let base = base_name(context.symbols, named, entry.pc, ranges);
-        let mut roots: Vec<(&'a [u8], u32)> = Vec::new();
+        let own = self.functions.names.get(named.best());
+        let base = match base_name(context.symbols, named, own, entry.pc, ranges) {
+            Some(symbol) => self.functions.names.intern(symbol, context.budget)?,
+            None => named.best(),
+        };
+        let mut roots: Vec<(NameId, u32)> = Vec::new();
         for &(start, end) in ranges {
             context.budget.spend(1)?;
-            let name = clone_name(context.symbols, base, start);
+            let names = &mut self.functions.names;
+            let name = match clone_name(context.symbols, names.get(base), start) {
+                Some(clone) => names.intern(clone, context.budget)?,
+                None => base,
+            };
             let known = roots.iter().find(|(other, _)| *other == name);
             let root = if let Some(&(_, root)) = known {
                 root
             } else {
-                let function = self.functions.intern(named.key(name), context)?;
+                let function = self.functions.intern(named.key(name), context.budget)?;
                 let node = CallNode {
                     function,
                     parent: NONE,
@@ -305,14 +320,17 @@ impl<'a, E: Endianity> Units<'a, E> {
         Ok(roots.first().map_or(NONE, |&(_, root)| root))
     }
 
-    fn inlined_call(
+    fn inlined_call<'u>(
         &mut self,
         context: &Context<'a>,
-        unit: &Rc<OpenUnit<'a, E>>,
+        unit: &Rc<OpenUnit<'u, E>>,
         entry: &Entry,
         parent: Open,
         found: &mut Found,
-    ) -> Result<Open, UnitError> {
+    ) -> Result<Open, UnitError>
+    where
+        'a: 'u,
+    {
         let Some(origin) = entry
             .origin
             .filter(|_| parent.inline_depth < INLINE_DEPTH_MAX)

@@ -30,12 +30,15 @@ struct State {
 
 impl<'a, E: Endianity> Units<'a, E> {
     /// Reads the lines of a unit into `lines`, whose memory is reused.
-    pub(super) fn read_lines(
+    pub(super) fn read_lines<'u>(
         &mut self,
         context: &Context<'a>,
-        unit: &Rc<OpenUnit<'a, E>>,
+        unit: &Rc<OpenUnit<'u, E>>,
         lines: &mut Lines,
-    ) -> Result<(), UnitError> {
+    ) -> Result<(), UnitError>
+    where
+        'a: 'u,
+    {
         lines.rows.clear();
         lines.failed = false;
         let Some(program) = unit.with_lines().unit.line_program.clone() else {

@@ -11,13 +11,19 @@ mod functions;
 mod language;
 mod lines;
 mod names;
+mod shapes;
 mod unit;
 mod units;
 mod walk;
 
-use gimli::{EndianSlice, Endianity};
+use std::rc::Rc;
 
-use crate::convert::{Budget, CodeMap, ConvertError, Draft, DwarfSections, FunctionKey, Symbols};
+use gimli::{DebugInfo, EndianSlice, Endianity};
+
+use crate::convert::{
+    Budget, CodeMap, ConvertError, Draft, DwarfSections, FunctionKey, InfoStream, NamePool,
+    PackedInfo, Symbols,
+};
 
 type Reader<'a, E> = EndianSlice<'a, E>;
 
@@ -38,11 +44,14 @@ pub(crate) struct Context<'a> {
 }
 
 /// What the walk found.
-pub(crate) struct Walked<'a> {
+#[derive(Default)]
+pub(crate) struct Walked {
     /// Rows, pieces, nodes, files.
     pub(crate) draft: Draft,
     /// The functions, by index.
-    pub(crate) functions: Vec<FunctionKey<'a>>,
+    pub(crate) functions: Vec<FunctionKey>,
+    /// Their names.
+    pub(crate) names: NamePool,
     /// How many units there are.
     pub(crate) counts: UnitCounts,
 }
@@ -62,6 +71,8 @@ pub(crate) struct UnitCounts {
 pub(crate) enum UnitError {
     /// The unit is damaged.
     Damaged,
+    /// An entry refers to another unit, which is not here.
+    Elsewhere,
     /// The conversion is over.
     Fatal(ConvertError),
 }
@@ -94,25 +105,95 @@ impl From<ConvertError> for UnitError {
     }
 }
 
-/// Walks all units.
-pub(crate) fn walk<'a, E: Endianity>(
-    context: &Context<'a>,
+/// Walks all units; `None` when entries refer to other units than their own, and only one unit at a
+/// time is here, so that the section has to be unpacked as a whole.
+pub(crate) fn walk<E: Endianity>(
+    context: &Context<'_>,
     endian: E,
-) -> Result<Walked<'a>, ConvertError> {
-    let mut units = units::Units::open(context, endian)?;
-    let mut counts = UnitCounts {
+) -> Result<Option<Walked>, ConvertError> {
+    let units = units::Units::open(context, endian)?;
+    let counts = UnitCounts {
         units_failed: units.unreadable,
         ..UnitCounts::default()
     };
-    let mut found = functions::Found::default();
-    for number in 0..units.len() {
-        context.budget.spend(1)?;
-        if !units.has_code(number) {
-            continue;
+    let mut walker = Walker {
+        context,
+        units,
+        counts,
+        found: functions::Found::default(),
+    };
+    let is_whole = match context.sections.packed_info() {
+        Some(packed) => walker.walk_packed(packed, endian)?,
+        None => walker.walk_all()?,
+    };
+    Ok(is_whole.then(|| walker.finish()))
+}
+
+/// The walk, as far as it has come.
+struct Walker<'c, 'a, E: Endianity> {
+    context: &'c Context<'a>,
+    units: units::Units<'a, E>,
+    counts: UnitCounts,
+    found: functions::Found,
+}
+
+impl<'a, E: Endianity> Walker<'_, 'a, E> {
+    fn walk_all(&mut self) -> Result<bool, ConvertError> {
+        for number in 0..self.units.len() {
+            self.context.budget.spend(1)?;
+            if !self.units.has_code(number) {
+                continue;
+            }
+            let unit = self.units.unit(number);
+            if !self.walk_one(unit, number)? {
+                return Ok(false);
+            }
         }
+        Ok(true)
+    }
+
+    fn walk_packed(&mut self, packed: &PackedInfo<'_>, endian: E) -> Result<bool, ConvertError> {
+        let mut stream = InfoStream::new(packed)?;
+        let mut number = 0_usize;
+        while let Some((start, bytes)) = stream.next_unit(endian)? {
+            self.context.budget.spend(1)?;
+            let Ok(Some(header)) = DebugInfo::new(bytes, endian).units().next() else {
+                self.counts.units_failed = self.counts.units_failed.saturating_add(1);
+                stream.finish()?;
+                break;
+            };
+            self.context.budget.units(number.saturating_add(1))?;
+            if units::has_code(&header) {
+                let unit = self.units.streamed(header, start);
+                if !self.walk_one(unit.map_err(UnitError::from), number)? {
+                    return Ok(false);
+                }
+            }
+            number = number.saturating_add(1);
+        }
+        Ok(true)
+    }
+
+    /// Reads a unit that has code; false when more than this unit is needed for it.
+    fn walk_one<'u>(
+        &mut self,
+        unit: Result<Rc<unit::OpenUnit<'u, E>>, UnitError>,
+        number: usize,
+    ) -> Result<bool, ConvertError>
+    where
+        'a: 'u,
+    {
+        let Self {
+            context,
+            units,
+            counts,
+            found,
+        } = self;
         counts.units = counts.units.saturating_add(1);
         let before = found.mark();
-        match functions::walk_unit(context, &mut units, number, &mut found) {
+        let outcome =
+            unit.and_then(|unit| functions::walk_unit(context, units, unit, number, found));
+        match outcome {
             Ok(unit) => {
                 counts.units_failed = counts.units_failed.saturating_add(unit.failed_lines.into());
                 counts.units_without_dwo = counts
@@ -123,15 +204,22 @@ pub(crate) fn walk<'a, E: Endianity>(
                 found.rewind(&before);
                 counts.units_failed = counts.units_failed.saturating_add(1);
             }
+            Err(UnitError::Elsewhere) => return Ok(false),
             Err(UnitError::Fatal(error)) => return Err(error),
         }
+        Ok(true)
     }
-    let (functions, paths) = units.into_parts();
-    let mut draft = found.draft;
-    draft.files = paths;
-    Ok(Walked {
-        draft,
-        functions,
-        counts,
-    })
+
+    fn finish(self) -> Walked {
+        let (functions, names, files) = self.units.into_parts();
+        Walked {
+            draft: Draft {
+                files,
+                ..self.found.draft
+            },
+            functions,
+            names,
+            counts: self.counts,
+        }
+    }
 }

@@ -6,39 +6,37 @@
 
 use std::rc::Rc;
 
-use gimli::{AttributeValue, Endianity, constants as dw};
+use gimli::{AttributeValue, DebugStrOffset, Endianity, constants as dw};
 use rustc_hash::FxHashMap;
 
 use super::entries::Entry;
-use super::unit::{OpenUnit, Place};
-use super::units::Units;
+use super::unit::{OpenUnit, Place, Source};
+use super::units::{Holder, Units};
 use super::{Context, UnitError};
-use crate::convert::{ConvertError, FunctionKey};
+use crate::convert::{Budget, ConvertError, FunctionKey, NO_NAME, NameId, NamePool};
 use crate::model::{Language, NONE, Provenance};
 
 /// Origins and specifications that are followed: real ones have three, a cycle has no end.
 const HOPS_MAX: usize = 64;
 
-/// Bytes of a name that are kept.
-const NAME_BYTES_MAX: usize = 16 << 10;
-
 /// All functions, each once, and which entry is which.
 #[derive(Default)]
-pub(super) struct Functions<'a> {
-    keys: Vec<FunctionKey<'a>>,
-    known: FxHashMap<FunctionKey<'a>, u32>,
+pub(super) struct Functions {
+    pub(super) names: NamePool,
+    keys: Vec<FunctionKey>,
+    known: FxHashMap<FunctionKey, u32>,
     /// By offset of the entry in its unit, those of the unit that is being read.
-    by_entry: FxHashMap<usize, Known<'a>>,
+    by_entry: FxHashMap<usize, Known>,
     /// By place of the entry, those of other units.
-    by_foreign_entry: FxHashMap<Place, Known<'a>>,
+    by_foreign_entry: FxHashMap<Place, Known>,
 }
 
 /// What is known of an entry.
 #[derive(Clone, Copy)]
-struct Known<'a> {
-    named: Named<'a>,
-    /// The index of the function of its best name, once somebody asked; most entries are the origin
-    /// of many inlined calls.
+struct Known {
+    named: Named,
+    /// The index of the function of its best name; most entries are the origin of many inlined
+    /// calls.
     function: u32,
 }
 
@@ -49,28 +47,46 @@ enum Whose {
     Foreign(Place),
 }
 
-/// A name that may be read later, with the unit that it is read by.
-type Unread<'a, E> = (Rc<OpenUnit<'a, E>>, AttributeValue<super::Reader<'a, E>>);
+/// Where a name is that may be read later.
+#[derive(Clone, Copy)]
+enum Text<'u> {
+    /// At an offset in the strings of the debug file.
+    Main(DebugStrOffset),
+    /// At an offset in those of the supplementary file.
+    Supplement(DebugStrOffset),
+    /// In the unit, or in strings of its own.
+    Here(&'u [u8]),
+}
+
+/// A plain name that was met.
+#[derive(Clone, Copy)]
+enum Plain {
+    Read(NameId),
+    Unread(Text<'static>),
+}
 
 /// What an entry says of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Named<'a> {
-    pub(super) linkage_name: Option<&'a [u8]>,
-    pub(super) name: Option<&'a [u8]>,
+pub(super) struct Named {
+    pub(super) linkage_name: NameId,
+    pub(super) name: NameId,
     pub(super) declaration_file: u32,
     pub(super) declaration_line: u32,
     pub(super) language: Language,
 }
 
-impl<'a> Named<'a> {
-    /// The linkage name, else the plain one; empty when there is none.
-    pub(super) fn best(&self) -> &'a [u8] {
-        let name = self.linkage_name.or(self.name).unwrap_or_default();
-        name.get(..NAME_BYTES_MAX).unwrap_or(name)
+impl Named {
+    /// The linkage name, else the plain one; the empty one when there is none.
+    pub(super) fn best(&self) -> NameId {
+        if self.linkage_name == NO_NAME {
+            self.name
+        } else {
+            self.linkage_name
+        }
     }
 
     /// The function of that name.
-    pub(super) fn key(&self, name: &'a [u8]) -> FunctionKey<'a> {
+    pub(super) fn key(&self, name: NameId) -> FunctionKey {
         FunctionKey {
             name,
             declaration_file: self.declaration_file,
@@ -81,19 +97,17 @@ impl<'a> Named<'a> {
     }
 }
 
-impl<'a> Functions<'a> {
+impl Functions {
     /// The index of a function.
     pub(super) fn intern(
         &mut self,
-        key: FunctionKey<'a>,
-        context: &Context<'a>,
+        key: FunctionKey,
+        budget: &Budget<'_>,
     ) -> Result<u32, ConvertError> {
         if let Some(&index) = self.known.get(&key) {
             return Ok(index);
         }
-        context
-            .budget
-            .functions(self.keys.len().saturating_add(1))?;
+        budget.functions(self.keys.len().saturating_add(1))?;
         let index = u32::try_from(self.keys.len()).unwrap_or(NONE);
         self.keys.push(key);
         self.known.insert(key, index);
@@ -105,75 +119,76 @@ impl<'a> Functions<'a> {
         self.by_entry.clear();
     }
 
-    fn known(&mut self, whose: Whose) -> Option<&mut Known<'a>> {
+    fn known(&self, whose: Whose) -> Option<&Known> {
         match whose {
-            Whose::Own(offset) => self.by_entry.get_mut(&offset),
-            Whose::Foreign(place) => self.by_foreign_entry.get_mut(&place),
+            Whose::Own(offset) => self.by_entry.get(&offset),
+            Whose::Foreign(place) => self.by_foreign_entry.get(&place),
         }
     }
 
-    fn remember(&mut self, whose: Whose, known: Known<'a>) {
+    fn remember(&mut self, whose: Whose, known: Known) {
         match whose {
             Whose::Own(offset) => self.by_entry.insert(offset, known),
             Whose::Foreign(place) => self.by_foreign_entry.insert(place, known),
         };
     }
 
-    pub(super) fn into_keys(self) -> Vec<FunctionKey<'a>> {
-        self.keys
+    pub(super) fn into_parts(self) -> (Vec<FunctionKey>, NamePool) {
+        (self.keys, self.names)
     }
 }
 
 impl<'a, E: Endianity> Units<'a, E> {
     /// The index of the function that the entry at a place names.
-    pub(super) fn function_at(
+    pub(super) fn function_at<'u>(
         &mut self,
         context: &Context<'a>,
-        current: &Rc<OpenUnit<'a, E>>,
+        current: &Rc<OpenUnit<'u, E>>,
         entry: Place,
-    ) -> Result<u32, UnitError> {
+    ) -> Result<u32, UnitError>
+    where
+        'a: 'u,
+    {
         let whose = whose(current, entry);
-        let mut known = match self.functions.known(whose) {
-            Some(known) if known.function != NONE => return Ok(known.function),
-            Some(known) => *known,
-            None => Known {
-                named: self.read_chain(context, current, entry)?,
-                function: NONE,
-            },
-        };
-        let key = known.named.key(known.named.best());
-        known.function = self.functions.intern(key, context)?;
-        self.functions.remember(whose, known);
-        Ok(known.function)
+        if let Some(known) = self.functions.known(whose) {
+            return Ok(known.function);
+        }
+        let named = self.read_chain(context, current, entry)?;
+        let key = named.key(named.best());
+        let function = self.functions.intern(key, context.budget)?;
+        self.functions.remember(whose, Known { named, function });
+        Ok(function)
     }
 
     /// What the entry at a place says of its function.
-    pub(super) fn named(
+    pub(super) fn named<'u>(
         &mut self,
         context: &Context<'a>,
-        current: &Rc<OpenUnit<'a, E>>,
+        current: &Rc<OpenUnit<'u, E>>,
         entry: Place,
-    ) -> Result<Named<'a>, UnitError> {
-        let whose = whose(current, entry);
-        if let Some(known) = self.functions.known(whose) {
-            return Ok(known.named);
+    ) -> Result<Named, UnitError>
+    where
+        'a: 'u,
+    {
+        match self.functions.known(whose(current, entry)) {
+            Some(known) => Ok(known.named),
+            None => self.read_chain(context, current, entry),
         }
-        let named = self.read_chain(context, current, entry)?;
-        let function = NONE;
-        self.functions.remember(whose, Known { named, function });
-        Ok(named)
     }
 
     /// Follows an entry to its origin and that to its specification.
-    fn read_chain(
+    fn read_chain<'u>(
         &mut self,
         context: &Context<'a>,
-        current: &Rc<OpenUnit<'a, E>>,
+        current: &Rc<OpenUnit<'u, E>>,
         entry: Place,
-    ) -> Result<Named<'a>, UnitError> {
+    ) -> Result<Named, UnitError>
+    where
+        'a: 'u,
+    {
         let mut named = Named {
-            linkage_name: None,
-            name: None,
+            linkage_name: NO_NAME,
+            name: NO_NAME,
             declaration_file: NONE,
             declaration_line: 0,
             language: current.language,
@@ -184,12 +199,17 @@ impl<'a, E: Endianity> Units<'a, E> {
         let mut must_end = false;
         while let Some(place) = next {
             context.budget.spend(1)?;
-            let Some(unit) = self.unit_of(current, place)? else {
-                break;
+            next = match self.unit_of(current, place)? {
+                Some(Holder::Current) => {
+                    self.read_name(context, current, place, &mut named, &mut plain)?
+                }
+                Some(Holder::Other(unit)) => {
+                    self.read_name(context, &unit, place, &mut named, &mut plain)?
+                }
+                None => break,
             };
-            next = self.read_name(context, &unit, place, &mut named, &mut plain)?;
             must_end |= next.is_some_and(|next| leads_on(place, next));
-            let is_known = named.linkage_name.is_some() && named.declaration_line != 0;
+            let is_known = named.linkage_name != NO_NAME && named.declaration_line != 0;
             if is_known && !must_end {
                 break;
             }
@@ -201,20 +221,27 @@ impl<'a, E: Endianity> Units<'a, E> {
                 return Err(UnitError::endless(place, &found));
             }
         }
-        if let (None, Some((unit, value))) = (named.linkage_name, plain) {
-            self.read_text(&unit, value, &mut named.name);
+        if named.linkage_name == NO_NAME {
+            named.name = match plain {
+                Some(Plain::Read(name)) => name,
+                Some(Plain::Unread(text)) => self.read_text(context, text)?,
+                None => NO_NAME,
+            };
         }
         Ok(named)
     }
 
     /// Follows a reference that may be part of a cycle, though nobody may ask for its name.
-    pub(super) fn check_reference(
+    pub(super) fn check_reference<'u>(
         &mut self,
         context: &Context<'a>,
-        current: &Rc<OpenUnit<'a, E>>,
+        current: &Rc<OpenUnit<'u, E>>,
         own: Place,
         entry: &Entry,
-    ) -> Result<(), UnitError> {
+    ) -> Result<(), UnitError>
+    where
+        'a: 'u,
+    {
         let mut references = [entry.origin, entry.specification].into_iter().flatten();
         if references.any(|target| leads_on(own, target)) {
             self.named(context, current, own)?;
@@ -224,28 +251,48 @@ impl<'a, E: Endianity> Units<'a, E> {
 
     /// Adds what one entry says; the entry that it refers to. The first plain name is only
     /// remembered: where a linkage name follows, nobody wants to know it.
-    fn read_name(
+    fn read_name<'u>(
         &mut self,
         context: &Context<'a>,
-        unit: &Rc<OpenUnit<'a, E>>,
+        unit: &Rc<OpenUnit<'u, E>>,
         place: Place,
-        named: &mut Named<'a>,
-        plain: &mut Option<Unread<'a, E>>,
-    ) -> Result<Option<Place>, UnitError> {
+        named: &mut Named,
+        plain: &mut Option<Plain>,
+    ) -> Result<Option<Place>, UnitError>
+    where
+        'a: 'u,
+    {
         let at = unit.entry_at(place).ok_or(UnitError::Damaged)?;
         let mut entries = unit.unit.entries_raw(Some(at))?;
         let Some(abbreviation) = entries.read_abbreviation()? else {
             return Ok(None);
         };
         let (mut next, mut file, mut line) = (None, None, None);
-        for specification in abbreviation.attributes() {
-            let attribute = entries.read_attribute(*specification)?;
-            let value = attribute.value();
-            match attribute.name() {
-                dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
-                    self.read_text(unit, value, &mut named.linkage_name);
+        let attributes = abbreviation.attributes();
+        let mut read = 0_usize;
+        for (number, specification) in attributes.iter().enumerate() {
+            if !tells_of_name(specification.name()) {
+                continue;
+            }
+            entries.skip_attributes(attributes.get(read..number).unwrap_or_default())?;
+            read = number.saturating_add(1);
+            let value = entries.read_attribute(*specification)?.value();
+            match specification.name() {
+                dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name
+                    if named.linkage_name == NO_NAME =>
+                {
+                    if let Some(text) = self.text(unit, value) {
+                        named.linkage_name = self.read_text(context, text)?;
+                    }
                 }
-                dw::DW_AT_name if plain.is_none() => *plain = Some((Rc::clone(unit), value)),
+                dw::DW_AT_name if plain.is_none() => {
+                    *plain = Some(match self.text(unit, value) {
+                        Some(Text::Main(offset)) => Plain::Unread(Text::Main(offset)),
+                        Some(Text::Supplement(offset)) => Plain::Unread(Text::Supplement(offset)),
+                        Some(here) => Plain::Read(self.read_text(context, here)?),
+                        None => Plain::Read(NO_NAME),
+                    });
+                }
                 dw::DW_AT_decl_file => file = file_index(&value),
                 dw::DW_AT_decl_line => line = value.udata_value(),
                 dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
@@ -263,23 +310,62 @@ impl<'a, E: Endianity> Units<'a, E> {
         Ok(next)
     }
 
-    fn read_text(
+    /// Where the text of an attribute is; `None` when it has none.
+    fn text<'u>(
         &self,
-        unit: &Rc<OpenUnit<'a, E>>,
-        value: AttributeValue<super::Reader<'a, E>>,
-        into: &mut Option<&'a [u8]>,
-    ) {
-        if into.is_none() {
-            let text = self
-                .sources
-                .dwarf_of(unit)
-                .attr_string(&unit.unit, value)
-                .ok();
-            *into = text
-                .map(|text| text.slice())
-                .filter(|text| !text.is_empty());
+        unit: &OpenUnit<'u, E>,
+        value: AttributeValue<super::Reader<'u, E>>,
+    ) -> Option<Text<'u>>
+    where
+        'a: 'u,
+    {
+        let dwarf = self.sources.dwarf_of(unit);
+        Some(match (unit.source, value) {
+            (Source::Main, AttributeValue::DebugStrRef(offset)) => Text::Main(offset),
+            (Source::Main, AttributeValue::DebugStrOffsetsIndex(index)) => {
+                Text::Main(dwarf.string_offset(&unit.unit, index).ok()?)
+            }
+            (Source::Main, AttributeValue::DebugStrRefSup(offset))
+            | (Source::Supplement, AttributeValue::DebugStrRef(offset)) => Text::Supplement(offset),
+            (_, value) => Text::Here(dwarf.attr_string(&unit.unit, value).ok()?.slice()),
+        })
+    }
+
+    /// The name that a text is; [`NO_NAME`] when it cannot be read.
+    fn read_text(&mut self, context: &Context<'a>, text: Text<'_>) -> Result<NameId, ConvertError> {
+        let names = &mut self.functions.names;
+        let main = self.sources.main();
+        match text {
+            Text::Main(offset) => {
+                if let Some(name) = names.at(offset.0) {
+                    return Ok(name);
+                }
+                let text = main.string(offset).map(|text| text.slice());
+                let name = names.intern(text.unwrap_or_default(), context.budget)?;
+                names.remember(offset.0, name);
+                Ok(name)
+            }
+            Text::Supplement(offset) => {
+                let text = main.sup_string(offset).map(|text| text.slice());
+                names.intern(text.unwrap_or_default(), context.budget)
+            }
+            Text::Here(text) => names.intern(text, context.budget),
         }
     }
+}
+
+/// Whether an attribute tells of the name or declaration of a function.
+fn tells_of_name(name: gimli::DwAt) -> bool {
+    matches!(
+        name,
+        dw::DW_AT_linkage_name
+            | dw::DW_AT_MIPS_linkage_name
+            | dw::DW_AT_name
+            | dw::DW_AT_decl_file
+            | dw::DW_AT_decl_line
+            | dw::DW_AT_abstract_origin
+            | dw::DW_AT_specification
+    )
 }
 
 fn whose<E: Endianity>(current: &OpenUnit<'_, E>, entry: Place) -> Whose {

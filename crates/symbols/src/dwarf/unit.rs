@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gimli::{AttributeValue, DebugInfoOffset, Dwarf, Endianity, Unit, UnitHeader, UnitOffset};
+use gimli::{AttributeValue, Dwarf, Endianity, Unit, UnitHeader, UnitOffset};
 
 use super::Reader;
 use super::language::language;
@@ -54,6 +54,7 @@ impl<'a, E: Endianity> OpenUnit<'a, E> {
         dwarf: &Dwarf<Reader<'a, E>>,
         unit: Unit<Reader<'a, E>>,
         source: Source,
+        start: usize,
     ) -> Result<Self, gimli::Error> {
         let mut entries = unit.entries();
         entries.next_entry()?;
@@ -68,7 +69,7 @@ impl<'a, E: Endianity> OpenUnit<'a, E> {
         Ok(Self {
             language,
             is_gnu,
-            start: start_of(&unit.header),
+            start,
             unit,
             source,
             files: RefCell::default(),
@@ -89,7 +90,10 @@ impl<'a, E: Endianity> OpenUnit<'a, E> {
         if place.source != self.source {
             return None;
         }
-        DebugInfoOffset(place.offset).to_unit_offset(&self.unit.header)
+        let header = &self.unit.header;
+        let offset = UnitOffset(place.offset.checked_sub(self.start)?);
+        let entries = header.root_offset().0..header.length_including_self();
+        entries.contains(&offset.0).then_some(offset)
     }
 
     /// The place of an entry of this unit.

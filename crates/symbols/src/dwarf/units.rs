@@ -4,10 +4,11 @@
 //! split DWARF, all entries do.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use gimli::{
-    AbbreviationsCacheStrategy, Dwarf, DwarfPackage, EndianSlice, Endianity, SectionId, UnitHeader,
-    UnitType,
+    Abbreviations, AbbreviationsCacheStrategy, Dwarf, DwarfPackage, EndianSlice, Endianity,
+    SectionId, Unit, UnitHeader, UnitType,
 };
 use rustc_hash::FxHashMap;
 
@@ -15,7 +16,7 @@ use super::files::Files;
 use super::names::Functions;
 use super::unit::{OpenUnit, Place, Source, Split, start_of};
 use super::{Context, Reader, UnitError};
-use crate::convert::{Budget, ConvertError, DwarfSections, FunctionKey};
+use crate::convert::{Budget, ConvertError, DwarfSections, FunctionKey, NamePool};
 use crate::model::SourcePath;
 
 /// Other units that are kept open; link-time optimisation jumps between a few.
@@ -27,10 +28,21 @@ type Headers<'a, E> = Vec<UnitHeader<Reader<'a, E>>>;
 pub(super) struct Units<'a, E: Endianity> {
     pub(super) sources: Sources<'a, E>,
     kept: FxHashMap<(Source, usize), Rc<OpenUnit<'a, E>>>,
-    pub(super) functions: Functions<'a>,
+    pub(super) functions: Functions,
     pub(super) files: Files,
+    /// Abbreviations of units that are read one by one: those that several share.
+    shared: FxHashMap<usize, Option<Arc<Abbreviations>>>,
+    /// Whether units of the debug file are here only while they are read.
+    are_streamed: bool,
     /// 1 when the headers end before the section does, and 1 when the package is damaged.
     pub(super) unreadable: u32,
+}
+
+/// The unit that has an entry.
+pub(super) enum Holder<'a, E: Endianity> {
+    /// The one that is being read.
+    Current,
+    Other(Rc<OpenUnit<'a, E>>),
 }
 
 /// The files that units are read from.
@@ -44,12 +56,20 @@ pub(super) struct Sources<'a, E: Endianity> {
 
 impl<'a, E: Endianity> Sources<'a, E> {
     /// The sections that a unit is read by.
-    pub(super) fn dwarf_of<'s>(&'s self, unit: &'s OpenUnit<'a, E>) -> &'s Dwarf<Reader<'a, E>> {
+    pub(super) fn dwarf_of<'s, 'u>(&'s self, unit: &'s OpenUnit<'u, E>) -> &'s Dwarf<Reader<'u, E>>
+    where
+        'a: 'u,
+    {
         match (&unit.split, unit.source) {
             (Some(split), _) => &split.dwarf,
             (None, Source::Supplement) => self.main.sup().unwrap_or(&self.main),
             (None, _) => &self.main,
         }
+    }
+
+    /// The sections of the debug file.
+    pub(super) fn main(&self) -> &Dwarf<Reader<'a, E>> {
+        &self.main
     }
 
     fn headers(&self, source: Source) -> &Headers<'a, E> {
@@ -88,6 +108,8 @@ impl<'a, E: Endianity> Units<'a, E> {
             kept: FxHashMap::default(),
             functions: Functions::default(),
             files: Files::default(),
+            shared: FxHashMap::default(),
+            are_streamed: context.sections.packed_info().is_some(),
             unreadable: unreadable.saturating_add(damaged_package),
         })
     }
@@ -96,13 +118,9 @@ impl<'a, E: Endianity> Units<'a, E> {
         self.sources.headers.len()
     }
 
-    /// Whether a unit may have code: type units and partial units have none.
+    /// Whether the unit of that number may have code.
     pub(super) fn has_code(&self, number: usize) -> bool {
-        let kind = self.sources.headers.get(number).map(UnitHeader::type_);
-        matches!(
-            kind,
-            Some(UnitType::Compilation | UnitType::Skeleton(_) | UnitType::SplitCompilation(_))
-        )
+        self.sources.headers.get(number).is_some_and(has_code)
     }
 
     /// Opens a unit of the debug file by number.
@@ -127,7 +145,8 @@ impl<'a, E: Endianity> Units<'a, E> {
             Source::Supplement => sources.main.sup().ok_or(UnitError::Damaged)?,
             Source::Main | Source::Split(_) => &sources.main,
         };
-        let unit = Rc::new(OpenUnit::new(dwarf, dwarf.unit(header)?, source)?);
+        let start = start_of(&header);
+        let unit = Rc::new(OpenUnit::new(dwarf, dwarf.unit(header)?, source, start)?);
         if self.kept.len() >= UNITS_KEPT {
             self.kept.clear();
         }
@@ -137,21 +156,27 @@ impl<'a, E: Endianity> Units<'a, E> {
 
     /// The split part of the skeleton of that number, from the package; `None` when the unit is
     /// not split or its part is not at hand.
-    pub(super) fn split_of(
+    pub(super) fn split_of<'u>(
         &self,
-        skeleton: &Rc<OpenUnit<'a, E>>,
+        skeleton: &Rc<OpenUnit<'u, E>>,
         number: usize,
-    ) -> Result<Option<Rc<OpenUnit<'a, E>>>, UnitError> {
-        let (Some(package), Some(id)) = (&self.sources.package, skeleton.unit.dwo_id) else {
+    ) -> Result<Option<Rc<OpenUnit<'u, E>>>, UnitError>
+    where
+        'a: 'u,
+    {
+        let package: Option<&DwarfPackage<Reader<'u, E>>> = self.sources.package.as_ref();
+        let main: &Dwarf<Reader<'u, E>> = &self.sources.main;
+        let (Some(package), Some(id)) = (package, skeleton.unit.dwo_id) else {
             return Ok(None);
         };
-        let Some(dwarf) = package.find_cu(id, &self.sources.main)? else {
+        let Some(dwarf) = package.find_cu(id, main)? else {
             return Ok(None);
         };
         let header = dwarf.units().next()?.ok_or(UnitError::Damaged)?;
         let mut unit = dwarf.unit(header)?;
         unit.copy_relocated_attributes(&skeleton.unit);
-        let mut unit = OpenUnit::new(&dwarf, unit, Source::Split(number))?;
+        let start = start_of(&header);
+        let mut unit = OpenUnit::new(&dwarf, unit, Source::Split(number), start)?;
         unit.split = Some(Split {
             dwarf,
             skeleton: Rc::clone(skeleton),
@@ -160,13 +185,13 @@ impl<'a, E: Endianity> Units<'a, E> {
     }
 
     /// The unit that has a place: `current` if it does; `None` when its file is not at hand.
-    pub(super) fn unit_of(
+    pub(super) fn unit_of<'u>(
         &mut self,
-        current: &Rc<OpenUnit<'a, E>>,
+        current: &OpenUnit<'u, E>,
         place: Place,
-    ) -> Result<Option<Rc<OpenUnit<'a, E>>>, UnitError> {
+    ) -> Result<Option<Holder<'a, E>>, UnitError> {
         if current.entry_at(place).is_some() {
-            return Ok(Some(Rc::clone(current)));
+            return Ok(Some(Holder::Current));
         }
         if let Source::Split(_) = place.source {
             return Err(UnitError::Damaged);
@@ -174,16 +199,52 @@ impl<'a, E: Endianity> Units<'a, E> {
         if place.source == Source::Supplement && self.sources.main.sup().is_none() {
             return Ok(None);
         }
+        if place.source == Source::Main && self.are_streamed {
+            return Err(UnitError::Elsewhere);
+        }
         let headers = self.sources.headers(place.source);
         let after = headers.partition_point(|header| start_of(header) <= place.offset);
         let number = after.checked_sub(1).ok_or(UnitError::Damaged)?;
-        self.open_unit(place.source, number).map(Some)
+        self.open_unit(place.source, number)
+            .map(|unit| Some(Holder::Other(unit)))
     }
 
-    /// The functions and files found, when the walk is over.
-    pub(super) fn into_parts(self) -> (Vec<FunctionKey<'a>>, Vec<SourcePath>) {
-        (self.functions.into_keys(), self.files.paths)
+    /// Opens a unit that is only here while it is read. `None` when it may have no code; an error
+    /// when its header is damaged, or its entries are.
+    pub(super) fn streamed<'u>(
+        &mut self,
+        header: UnitHeader<Reader<'u, E>>,
+        start: usize,
+    ) -> Result<Rc<OpenUnit<'u, E>>, gimli::Error>
+    where
+        'a: 'u,
+    {
+        let offset = header.debug_abbrev_offset().0;
+        let dwarf: &Dwarf<Reader<'u, E>> = &self.sources.main;
+        let known = self.shared.get(&offset);
+        let abbreviations = match known {
+            Some(Some(shared)) => Arc::clone(shared),
+            _ => dwarf.abbreviations(&header)?,
+        };
+        let shared = known.is_some().then(|| Arc::clone(&abbreviations));
+        self.shared.insert(offset, shared);
+        let unit = Unit::new_with_abbreviations(dwarf, header, abbreviations)?;
+        OpenUnit::new(dwarf, unit, Source::Main, start).map(Rc::new)
     }
+
+    /// The functions, their names and the files found, when the walk is over.
+    pub(super) fn into_parts(self) -> (Vec<FunctionKey>, NamePool, Vec<SourcePath>) {
+        let (functions, names) = self.functions.into_parts();
+        (functions, names, self.files.paths)
+    }
+}
+
+/// Whether a unit may have code: type units and partial units have none.
+pub(super) fn has_code<E: Endianity>(header: &UnitHeader<Reader<'_, E>>) -> bool {
+    matches!(
+        header.type_(),
+        UnitType::Compilation | UnitType::Skeleton(_) | UnitType::SplitCompilation(_)
+    )
 }
 
 fn open_dwarf<'a, E: Endianity>(

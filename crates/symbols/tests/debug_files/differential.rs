@@ -286,7 +286,7 @@ fn the_listed_files_have_the_functions_calls_and_lines_that_llvm_finds() {
 }
 
 /// How one program is compiled, linked and packed: the first line of each makes `small`.
-const VARIANTS: [(&str, &str); 21] = [
+const VARIANTS: [(&str, &str); 22] = [
     ("g++", "-gdwarf-2 -gno-strict-dwarf"),
     ("g++", "-gdwarf-3"),
     ("g++", "-gdwarf-4"),
@@ -297,6 +297,7 @@ const VARIANTS: [(&str, &str); 21] = [
     ("g++", "-g1"),
     ("g++", "-g -flto"),
     ("g++", "-g -gz=zlib"),
+    ("g++", "-g -flto -gz=zlib"),
     ("g++", "-g -ffunction-sections -Wl,--gc-sections"),
     (
         "g++",

@@ -1,7 +1,9 @@
 //! Files that were made or damaged to break a converter: each is a model or a typed error.
 
+use std::io::Write;
+
 use unhex_symbols::convert::{ConvertError, ConvertLimits, ConvertSources, convert};
-use unhex_symbols::elf::ElfSummary;
+use unhex_symbols::elf::{ElfFile, ElfSummary};
 use unhex_symbols::model::{Model, NONE};
 use unhex_symbols::quality::Quality;
 use unhex_testkit::hostile::{self, Cyclic, HeaderField, Hostile, SectionField};
@@ -201,6 +203,61 @@ fn a_declared_size_that_cannot_be_is_a_lie() {
                 format!("section .debug_info: 4 compressed bytes cannot be the declared {size}");
             assert_eq!(found, words);
         }
+    }
+}
+
+/// Bytes as zlib packs them.
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_packed_section_is_read_to_its_end_and_no_further_than_it_declares() {
+    let Some(sound) = sound("packed-units") else {
+        return;
+    };
+    let elf = ElfFile::parse(&sound).unwrap();
+    let info = elf.bytes_of(elf.section(".debug_info").unwrap()).to_vec();
+    let size = info.len() as u64;
+    let payload = packed(&info);
+    let plain = convert_one(&sound, &ConvertLimits::default()).unwrap();
+    let whole = with_compressed(&sound, 1, size, &payload);
+    let whole = convert_one(&whole, &ConvertLimits::default()).unwrap();
+    assert_eq!((whole.rows, whole.nodes), (plain.rows, plain.nodes));
+
+    let cut = &payload[..payload.len() - 10];
+    let words = |size| format!("section .debug_info: more or less than the declared {size} bytes");
+    for (size, payload) in [
+        (size - 1, &payload[..]),
+        (size + 1, &payload),
+        (size, cut),
+        (size, &packed(&[&info[..], &[0; 64]].concat())),
+    ] {
+        let found = malformed(&with_compressed(&sound, 1, size, payload));
+        assert_eq!(found, words(size));
+    }
+    let mut flipped = payload;
+    *flipped.last_mut().unwrap() ^= 1;
+    let found = malformed(&with_compressed(&sound, 1, size, &flipped));
+    assert!(found.starts_with("section .debug_info: "), "{found}");
+}
+
+#[test]
+fn a_packed_unit_whose_length_cannot_be_costs_itself_and_those_behind_it() {
+    let Some(sound) = sound("packed-length") else {
+        return;
+    };
+    let elf = ElfFile::parse(&sound).unwrap();
+    let info = elf.bytes_of(elf.section(".debug_info").unwrap()).to_vec();
+    for behind in [&[0x10, 0, 0, 0, 5][..], &[0xf0, 0xff, 0xff, 0xff], &[7]] {
+        let longer = [&info[..], behind].concat();
+        let file = with_compressed(&sound, 1, longer.len() as u64, &packed(&longer));
+        let model = convert_one(&file, &ConvertLimits::default()).unwrap();
+        let header = &model.header;
+        assert_eq!((header.units, header.units_failed), (1, 1), "{behind:?}");
+        assert_eq!(header.quality, Quality::DwarfInlines);
     }
 }
 

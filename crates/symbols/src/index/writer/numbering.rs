@@ -158,30 +158,9 @@ fn number_functions(nodes: &mut [CallNode], mut functions: Vec<Function>) -> Vec
     for function in &mut functions {
         cut(function);
     }
-    // Functions are large and their names elsewhere in memory: what is sorted is the beginnings.
-    let mut order: Vec<(u128, u32)> = functions
-        .iter()
-        .zip(0u32..)
-        .zip(used)
-        .filter(|(_, used)| *used)
-        .map(|((function, old), _)| (beginning(&function.linkage_name), old))
-        .collect();
-    order.sort_unstable_by(|(a_begins, a), (b_begins, b)| {
-        let key = |old: u32| {
-            functions.get(old as usize).map(|function| {
-                (
-                    &function.linkage_name,
-                    &function.full_name,
-                    function.declaration_line,
-                    function.declaration_file,
-                )
-            })
-        };
-        a_begins
-            .cmp(b_begins)
-            .then_with(|| key(*a).cmp(&key(*b)))
-            .then_with(|| a.cmp(b))
-    });
+    let used = (0u32..).zip(used).filter(|(_, used)| *used);
+    let mut order: Vec<(u128, u32)> = used.map(|(old, _)| (0, old)).collect();
+    sort_functions(&functions, &mut order);
     let mut numbers = vec![NONE; functions.len()];
     let mut sorted = Vec::with_capacity(order.len());
     for ((_, old), new) in order.iter().zip(0u32..) {
@@ -199,11 +178,62 @@ fn number_functions(nodes: &mut [CallNode], mut functions: Vec<Function>) -> Vec
     sorted
 }
 
-/// The first bytes of a name as a number that sorts as they do.
-fn beginning(name: &str) -> u128 {
-    let mut bytes = [0; 16];
-    for (byte, of_name) in bytes.iter_mut().zip(name.bytes()) {
-        *byte = of_name;
+/// Bytes of a name that are compared at once.
+const CHUNK_BYTES: usize = 16;
+
+/// Sorts functions by linkage name, then what else tells them apart; `order` has their numbers, and
+/// room for the part of the name that is being compared.
+///
+/// Names stand all over the memory and most begin as their neighbours do, so that comparing them
+/// one with another would read each of them again and again. Here all are read up to the sixteenth
+/// byte and sorted by that; then up to the thirty-second those that are the same so far.
+fn sort_functions(functions: &[Function], order: &mut [(u128, u32)]) {
+    let function = |old: &u32| functions.get(*old as usize);
+    let rest = |old: &u32| {
+        function(old).map(|f| {
+            (
+                &f.linkage_name,
+                &f.full_name,
+                f.declaration_line,
+                f.declaration_file,
+            )
+        })
+    };
+    let mut same = vec![(0..order.len(), 0)];
+    while let Some((range, chunk)) = same.pop() {
+        let start = range.start;
+        let Some(group) = order.get_mut(range) else {
+            continue;
+        };
+        for (bytes, old) in group.iter_mut() {
+            *bytes = chunk_of(function(old).map_or("", |f| &f.linkage_name), chunk);
+        }
+        group.sort_unstable();
+        let mut position = start;
+        for equal in group.chunk_by_mut(|(a, _), (b, _)| a == b) {
+            let range = position..position + equal.len();
+            position = range.end;
+            // A name that ends here has a zero behind it.
+            let has_ended = equal
+                .first()
+                .is_some_and(|(bytes, _)| bytes.to_be_bytes().last() == Some(&0));
+            if equal.len() > 1 && has_ended {
+                equal.sort_unstable_by(|(_, a), (_, b)| {
+                    rest(a).cmp(&rest(b)).then_with(|| a.cmp(b))
+                });
+            } else if equal.len() > 1 {
+                same.push((range, chunk + 1));
+            }
+        }
+    }
+}
+
+/// A part of a name as a number that sorts as its bytes do.
+fn chunk_of(name: &str, chunk: usize) -> u128 {
+    let mut bytes = [0; CHUNK_BYTES];
+    let part = name.as_bytes().get(chunk * CHUNK_BYTES..);
+    for (byte, of_name) in bytes.iter_mut().zip(part.unwrap_or_default()) {
+        *byte = *of_name;
     }
     u128::from_be_bytes(bytes)
 }
