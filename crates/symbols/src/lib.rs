@@ -15,4 +15,4 @@ pub mod segments;
 
 /// The version of the converter: raised whenever it makes another index of the same files, so that
 /// indexes by older versions are made anew.
-pub const CONVERTER_VERSION: u32 = 2;
+pub const CONVERTER_VERSION: u32 = 3;

@@ -53,15 +53,53 @@ fn stem(name: &[u8]) -> &[u8] {
 
 /// The name of the range that starts at `start`, if its symbol has the suffix of a clone behind
 /// `base` (`.cold`, `.part.0`, `.constprop.0`, `.llvm.123`).
+///
+/// gcc gives a clone of a constructor no name of its own, only the abstract constructor's, which no
+/// symbol ever has.
 pub(super) fn clone_name<'a>(symbols: &Symbols<'a>, base: &[u8], start: u64) -> Option<&'a [u8]> {
     let here = symbols.at(start);
     if base.is_empty() || here.iter().any(|symbol| symbol.name == base) {
         return None;
     }
     let is_clone = |name: &&[u8]| {
-        name.strip_prefix(base)
-            .is_some_and(|rest| rest.starts_with(b"."))
+        name.split_at_checked(base.len())
+            .is_some_and(|(name, rest)| rest.starts_with(b".") && is_named(name, base))
     };
     let clones = here.iter().map(|symbol| symbol.name).filter(is_clone);
     clones.min_by_key(|name| (name.len(), *name))
+}
+
+/// Whether a symbol's name is what the debug information calls `name`: for gcc, `C4` and `D4` are
+/// all the constructors (`C1`, `C2`, `C3`) and destructors that are made of one piece of source
+/// (`ctor_identifier` and `write_special_name_constructor` in gcc's mangle.cc).
+fn is_named(symbol: &[u8], name: &[u8]) -> bool {
+    let mut before = b'_';
+    let mut is_unified = false;
+    symbol.len() == name.len()
+        && symbol.iter().zip(name).all(|(&of_symbol, &of_name)| {
+            let is_kind = matches!(before, b'C' | b'D') && matches!(of_symbol, b'0'..=b'5');
+            let differs = of_symbol != of_name;
+            before = of_name;
+            let may = !differs || (of_name == b'4' && is_kind && !is_unified);
+            is_unified |= differs;
+            may
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_named;
+
+    #[test]
+    fn only_constructors_and_destructors_have_symbols_of_another_name() {
+        let named = |symbol: &str, name: &str| is_named(symbol.as_bytes(), name.as_bytes());
+        assert!(named("_ZN5RangeC2EPKclb", "_ZN5RangeC4EPKclb"));
+        assert!(named("_ZN5RangeD0Ev", "_ZN5RangeD4Ev"));
+        assert!(named("_Z4workv", "_Z4workv"));
+        assert!(!named("_ZN5RangeC2EPKclb", "_ZN5RangeC1EPKclb"));
+        assert!(!named("_ZN5RangeC2EPKcjb", "_ZN5RangeC4EPKclb"));
+        assert!(!named("_ZN2C2C2Ev", "_ZN2C4C4Ev"));
+        assert!(!named("_Z5work2v", "_Z5work4v"));
+        assert!(!named("_Z4work", "_Z4workv"));
+    }
 }

@@ -222,6 +222,21 @@ fn a_cpp_program_has_the_functions_calls_and_lines_that_llvm_finds() {
 }
 
 #[test]
+fn a_clone_of_a_constructor_has_the_name_that_llvm_finds() {
+    if !has_all(&[(LLVM_SYMBOLIZER, "llvm-19"), ("g++", "g++")]) {
+        return;
+    }
+    let workshop = Workshop::new("clones");
+    workshop.write("clones.cpp", include_str!("fixtures/clones.cpp"));
+    workshop.run("g++", "-g -O2 -fwhole-program -o clones clones.cpp");
+    let model = model_of(&workshop.read("clones"));
+    let names = model.functions.iter().map(|f| f.linkage_name.as_str());
+    let names: Vec<&str> = names.filter(|name| name.contains("constprop")).collect();
+    assert_eq!(names, ["_ZN5RangeC2EPKclb.constprop.0"]);
+    compare(&workshop.path("clones"), Which::EveryNth(1));
+}
+
+#[test]
 fn a_rust_program_has_the_functions_calls_and_lines_that_llvm_finds() {
     if !has_all(&[(LLVM_SYMBOLIZER, "llvm-19"), ("rustc", "rustc")]) {
         return;

@@ -16,11 +16,18 @@ struct Written {
 
 /// The latest version last. Whoever changes what is written raises `CONVERTER_VERSION` and adds a
 /// line; a line of a version that was released never changes.
-const WRITTEN: &[Written] = &[Written {
-    converter_version: 2,
-    format_version: 1,
-    checksum: 0xbc34_2d7a,
-}];
+const WRITTEN: &[Written] = &[
+    Written {
+        converter_version: 2,
+        format_version: 1,
+        checksum: 0xbc34_2d7a,
+    },
+    Written {
+        converter_version: 3,
+        format_version: 1,
+        checksum: 0xbc34_2d7a,
+    },
+];
 
 /// Magic, format version and converter version.
 const VERSIONS_BYTES: usize = 16;
