@@ -1,5 +1,6 @@
 //! Everything that a running server is made of, wired once from the configuration.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +15,18 @@ use crate::artifacts::{
 use crate::config::Config;
 use crate::conversion::{ConversionLimits, Converter, MeteredConverter};
 use crate::limits::Limits;
-use crate::metrics::{Cache, Metrics};
+use crate::metrics::{Cache, Metrics, QueueClass, QueueMeter};
+use crate::queue::{FairQueue, Supply};
 use crate::signal::{Signal, SignalParts};
 use crate::symbolize::{RequestMemory, Symbolizer};
 
 /// What every handler may use; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<Parts>);
+
+/// What an [`App`] is made of.
+#[derive(Debug)]
+pub struct Parts {
     /// The configuration that it was made from.
     pub config: Arc<Config>,
     /// Where debug files live.
@@ -29,12 +35,24 @@ pub struct App {
     pub symbolizer: Arc<Symbolizer>,
     /// What all requests to it may hold at once.
     pub request_memory: RequestMemory,
+    /// Turns to have upstream servers asked, for debuginfod clients.
+    pub debuginfod_fetches: FairQueue,
+    /// Turns to send a file.
+    pub uploads: FairQueue,
     /// Which profiles arrived without symbols.
     pub signal: Arc<Signal>,
     /// What Prometheus scrapes.
     pub metrics: Arc<Metrics>,
     /// Work that goes on behind requests; a stop waits for it.
     pub background: Background,
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 /// The tasks that outlive the request that started them, all owned here.
@@ -117,6 +135,7 @@ impl App {
             converter: Converter::new(
                 config.converter_program.clone(),
                 ConversionLimits::from(&config.limits),
+                metrics.queue(QueueClass::Conversion),
             ),
             metrics: Arc::clone(&metrics),
         };
@@ -144,15 +163,23 @@ impl App {
         signal.run(&background.tasks, &background.stopping);
         let limits = symbolizer_limits(&config);
         let symbolizer = Symbolizer::new(Arc::clone(&artifacts), &limits, &metrics);
-        Ok(Self {
-            request_memory: RequestMemory::new(&config.limits),
+        Ok(Self(Arc::new(Parts {
+            request_memory: RequestMemory::new(
+                &config.limits,
+                metrics.queue(QueueClass::Symbolize),
+            ),
+            debuginfod_fetches: queue(
+                config.limits.debuginfod_fetches_max,
+                metrics.queue(QueueClass::Debuginfod),
+            ),
+            uploads: queue(config.limits.uploads_max, metrics.queue(QueueClass::Upload)),
             config: Arc::new(config),
             artifacts,
             symbolizer: Arc::new(symbolizer),
             signal,
             metrics,
             background,
-        })
+        })))
     }
 }
 
@@ -164,6 +191,12 @@ fn symbolizer_limits(config: &Config) -> Limits {
         limits.open_index_bytes_max = limits.open_index_bytes_max.min(limits.cache_bytes_max / 2);
     }
     limits
+}
+
+/// A queue of which each in it takes one.
+fn queue(total: usize, meter: QueueMeter) -> FairQueue {
+    let total = u64::try_from(total).unwrap_or(u64::MAX);
+    FairQueue::new(Supply::of(total), meter)
 }
 
 /// Who is asked for what the store has not, and within which bounds.

@@ -3,6 +3,7 @@
 //! The only place that reads the environment. The result says all that a server needs to know, so
 //! that a test can make one by hand.
 
+mod proxies;
 mod s3;
 mod signal;
 mod upstream;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 
 use crate::limits::{LimitSettings, Limits, Seconds};
 
+pub use proxies::{AddressRange, ParseAddressRangeError, TrustedProxies};
 pub use s3::{
     ParseS3UrlError, S3Addressing, S3Config, S3Credentials, S3Encryption, S3Patience, S3Settings,
     S3Url,
@@ -52,6 +54,8 @@ pub struct Config {
     pub shutdown: Duration,
     /// Who is asked for what is missing.
     pub upstream: UpstreamConfig,
+    /// Who is believed in saying for whom it asks.
+    pub trusted_proxies: TrustedProxies,
     /// When missing symbols are alerted on.
     pub signal: SignalConfig,
     /// Bounds on what strangers send.
@@ -68,6 +72,7 @@ impl Default for Config {
             converter_program: PathBuf::from("unhex"),
             shutdown: Duration::from_secs(SHUTDOWN_SECONDS),
             upstream: UpstreamConfig::default(),
+            trusted_proxies: TrustedProxies::default(),
             signal: SignalConfig::default(),
             limits: Limits::default(),
         }
@@ -165,6 +170,18 @@ pub struct Settings {
           default_missing_value = "true", require_equals = true, value_name = "true|false",
           hide_short_help = true)]
     pub upstream_allow_private: Option<bool>,
+    /// A proxy in front of this server, or a range of them, such as 10.0.0.0/8; may be given several
+    /// times.
+    ///
+    /// What it says in `X-Forwarded-For` is believed: the client is whom it names, and it is no hop
+    /// of a question that servers pass on. See docs/behind-a-proxy.md.
+    #[arg(
+        long,
+        env = "UNHEX_TRUSTED_PROXIES",
+        value_name = "ADDRESS[/BITS]",
+        value_delimiter = ','
+    )]
+    pub trusted_proxy: Option<Vec<AddressRange>>,
     /// The bucket with everything that is stored.
     #[command(flatten)]
     pub s3: S3Settings,
@@ -190,6 +207,7 @@ impl Settings {
             log: self.log.or(under.log),
             upstream: self.upstream.or(under.upstream),
             upstream_allow_private: self.upstream_allow_private.or(under.upstream_allow_private),
+            trusted_proxy: self.trusted_proxy.or(under.trusted_proxy),
             s3: self.s3.over(under.s3),
             signal: self.signal.over(under.signal),
             limits: self.limits.over(under.limits),
@@ -294,6 +312,7 @@ fn resolve(settings: Settings, write_token: Option<WriteToken>) -> Result<Config
             servers: settings.upstream.unwrap_or_default(),
             allow_private: settings.upstream_allow_private.unwrap_or(false),
         },
+        trusted_proxies: TrustedProxies(settings.trusted_proxy.unwrap_or_default()),
         s3: settings.s3.resolve(),
         signal: settings.signal.resolve(),
         limits: settings.limits.resolve(),

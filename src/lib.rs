@@ -15,5 +15,6 @@ mod glob;
 pub mod http;
 pub mod limits;
 pub mod metrics;
+pub mod queue;
 pub mod signal;
 pub mod symbolize;

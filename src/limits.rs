@@ -103,6 +103,12 @@ limits! {
     sources_file_bytes_max: Bytes = 64 << 20, "UNHEX_SOURCES_FILE_BYTES_MAX";
     /// All files in a bundle of sources together: the Linux kernel has 1.4 GiB.
     sources_bytes_max: Bytes = 4 << 30, "UNHEX_SOURCES_BYTES_MAX";
+    /// Uploads that are received and published at once; more wait in turns, by client. Each holds a
+    /// file, a thread while it writes, and 1 MiB.
+    uploads_max: Count = 64, "UNHEX_UPLOADS_MAX";
+    /// How long an upload waits for its turn, its body unread, before it is told to come again:
+    /// below the time-outs of proxies.
+    upload_queue_seconds_max: Seconds = 30, "UNHEX_UPLOAD_QUEUE_SECONDS_MAX";
     /// Files that are kept under one build ID, worse ones too: a release has about four.
     artifacts_per_build_id_max: Count = 256, "UNHEX_ARTIFACTS_PER_BUILD_ID_MAX";
     /// Wall clock of one conversion: the largest file seen (libjvm) takes 3 s.
@@ -157,9 +163,12 @@ limits! {
     header_bytes_max: Bytes = 64 << 10, "UNHEX_HEADER_BYTES_MAX";
     /// Largest JSON body outside `/symbolize`.
     json_body_bytes_max: Bytes = 1 << 20, "UNHEX_JSON_BODY_BYTES_MAX";
-    /// How long a debuginfod client waits for the first byte at most: it gives up at 90 s itself,
-    /// and waits gladly until then.
-    debuginfod_wait_seconds_max: Seconds = 80, "UNHEX_DEBUGINFOD_WAIT_SECONDS_MAX";
+    /// How long a debuginfod client is held while its answer is not known, before its connection is
+    /// reset or it gets 503: it gives up at 90 s itself, and proxies at 60 s by default.
+    hold_deadline: Seconds = 50, "UNHEX_HOLD_DEADLINE";
+    /// Files that are fetched from upstream for debuginfod clients at once; more wait in turns, by
+    /// client. As many as one upstream is asked for.
+    debuginfod_fetches_max: Count = 64, "UNHEX_DEBUGINFOD_FETCHES_MAX";
     /// Longest silence of an upstream, before and in its answer: waiting clients bear twice that.
     upstream_first_byte_seconds_max: Seconds = 10, "UNHEX_UPSTREAM_FIRST_BYTE_SECONDS_MAX";
     /// How long one file may be fetched from upstream in all: half a gigabyte takes so long at 2 MB/s.

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::content_hash::ContentHash;
 use super::ingested::IngestError;
 use super::store::{ObjectStore, StagedFile, StoreError};
+use crate::queue::Share;
 
 /// Bytes that are gathered before they are handed over.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -52,6 +53,17 @@ pub struct Received {
     pub(super) staged: StagedFile,
     pub(super) sha256: ContentHash,
     pub(super) size_bytes: u64,
+    /// Given back when it is published, or dropped.
+    turn: Option<Share>,
+}
+
+impl Received {
+    /// The same, which gives `turn` back once it is published.
+    #[must_use]
+    pub fn in_turn(mut self, turn: Share) -> Self {
+        self.turn = Some(turn);
+        self
+    }
 }
 
 enum Decoder {
@@ -214,6 +226,7 @@ impl Decoder {
             sha256: ContentHash(output.hash.finalize().into()),
             size_bytes: output.size_bytes,
             staged: output.staged,
+            turn: None,
         })
     }
 }

@@ -36,6 +36,11 @@ where
         }
     }
 
+    /// The flight of `key`, if it runs.
+    pub(super) fn running(&self, key: &K) -> Option<Landing<V>> {
+        self.flights.lock().get(key).cloned()
+    }
+
     /// Joins the flight of `key`, or starts one with the future that `work` makes.
     pub(super) fn join<F>(&self, key: K, work: impl FnOnce() -> F) -> Landing<V>
     where

@@ -18,25 +18,23 @@ pub use failure::{IndexFailure, IndexFailureKind};
 pub use metered::MeteredConverter;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use unhex_symbols::quality::Quality;
 
 use crate::limits::Limits;
+use crate::metrics::QueueMeter;
+use crate::queue::{ClientKey, FairQueue, QueueError, Share, Supply};
 
 /// What a conversion takes beside its input: the program itself and its tables.
 const BASE_MEMORY_BYTES: u64 = 64 << 20;
-/// Memory is counted in this unit, so that any sum fits a semaphore.
-const PERMIT_BYTES: u64 = 1 << 20;
 
 /// Starts conversion children, as many at once as their memory allows. Clones share that budget.
 #[derive(Clone, Debug)]
 pub struct Converter {
     program: PathBuf,
     limits: ConversionLimits,
-    memory: Arc<Semaphore>,
+    memory: FairQueue,
 }
 
 /// Bounds on conversion children.
@@ -113,10 +111,10 @@ pub struct ConverterUnavailable {
     pub detail: String,
 }
 
-impl From<AcquireError> for ConverterUnavailable {
-    fn from(_closed: AcquireError) -> Self {
+impl From<QueueError> for ConverterUnavailable {
+    fn from(error: QueueError) -> Self {
         Self {
-            detail: "the server stops".to_owned(),
+            detail: format!("there is no memory for it: {error}"),
         }
     }
 }
@@ -124,14 +122,17 @@ impl From<AcquireError> for ConverterUnavailable {
 impl Converter {
     /// A converter that starts `program`, an `unhex` program; the configuration says which one,
     /// since in tests the current one is another.
-    pub fn new(program: PathBuf, limits: ConversionLimits) -> Self {
-        let permits = memory_permits(limits.memory_bytes_total_max);
+    pub fn new(program: PathBuf, limits: ConversionLimits, meter: QueueMeter) -> Self {
+        let total = limits.memory_bytes_total_max.max(1);
+        // They are this server's own, all of them.
+        let supply = Supply {
+            total,
+            per_client_max: total,
+        };
         Self {
             program,
             limits,
-            memory: Arc::new(Semaphore::new(
-                usize::try_from(permits).unwrap_or(usize::MAX),
-            )),
+            memory: FairQueue::new(supply, meter),
         }
     }
 
@@ -158,7 +159,7 @@ impl Converter {
     async fn reserve_memory(
         &self,
         sources: &ConversionSources,
-    ) -> Result<OwnedSemaphorePermit, ConverterUnavailable> {
+    ) -> Result<Share, ConverterUnavailable> {
         let mut input_bytes = 0_u64;
         for ConversionSource { path, .. } in sources.all() {
             let metadata = tokio::fs::metadata(path).await.map_err(|error| {
@@ -172,10 +173,8 @@ impl Converter {
         let estimate = input_bytes
             .saturating_mul(3)
             .saturating_add(BASE_MEMORY_BYTES);
-        let permits = memory_permits(estimate.min(self.limits.memory_bytes_max))
-            .min(memory_permits(self.limits.memory_bytes_total_max));
-        let memory = Arc::clone(&self.memory);
-        Ok(memory.acquire_many_owned(permits).await?)
+        let bytes = estimate.min(self.limits.memory_bytes_max);
+        Ok(self.memory.take(ClientKey::SERVER, bytes, None).await?)
     }
 }
 
@@ -191,14 +190,6 @@ impl ConversionSources {
         .into_iter()
         .flatten()
     }
-}
-
-/// Permits for so many bytes, at least one.
-fn memory_permits(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(PERMIT_BYTES))
-        .unwrap_or(u32::MAX)
-        .min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX))
-        .max(1)
 }
 
 /// The outcome, unless the index is not as long on disk as the child says.

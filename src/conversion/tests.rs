@@ -5,6 +5,11 @@
 use unhex_symbols::model::Model;
 
 use super::*;
+use crate::metrics::{Metrics, QueueClass};
+
+fn meter() -> QueueMeter {
+    Metrics::new().queue(QueueClass::Conversion)
+}
 
 struct Scene {
     folder: tempfile::TempDir,
@@ -24,7 +29,7 @@ impl Scene {
         };
         Self {
             folder: tempfile::tempdir().unwrap(),
-            converter: Converter::new(program.into(), limits),
+            converter: Converter::new(program.into(), limits, meter()),
         }
     }
 
@@ -311,10 +316,11 @@ async fn conversions_wait_for_memory() {
             memory_bytes_total_max: BASE_MEMORY_BYTES,
             ..scene.converter.limits.clone()
         },
+        meter(),
     );
-    let memory = Arc::clone(&scene.converter.memory);
-    let all = u32::try_from(memory.available_permits()).unwrap();
-    let others = memory.acquire_many(all).await.unwrap();
+    let memory = scene.converter.memory.clone();
+    let others = memory.take(ClientKey::SERVER, u64::MAX, None).await;
+    let others = others.unwrap();
     let waiting = scene.convert("good");
     tokio::pin!(waiting);
     let patience = tokio::time::timeout(Duration::from_millis(50), &mut waiting).await;

@@ -2,26 +2,24 @@
 //!
 //! Clients take every status but 200 and 406 for "does not exist" and remember it for ten minutes;
 //! a body that breaks off leaves a damaged file in their cache. So nothing is answered with 200
-//! before the complete, verified file is open and its first piece is read.
-
-use std::net::{IpAddr, Ipv4Addr};
+//! before the complete, verified file is open and its first piece is read, and clients are held while
+//! nothing is known ([`hold`]).
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri};
-use tokio::time::error::Elapsed;
+use tokio::time::Instant;
 
-use super::ClientAddress;
 use super::build_path::{self, ArtifactQuestion, Wanted};
 use super::download::Download;
 use super::error::{ApiError, ApiErrorKind};
+use super::hold::{self, Hold};
+use super::peer::Peer;
 use crate::app::App;
 use crate::artifacts::{ArtifactKind, Asker};
 use crate::metrics::DebuginfodResult;
-
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+use crate::queue::ClientKey;
 
 /// A debug file or an executable, whole. GET and HEAD of everything under `/buildid` come here.
 #[utoipa::path(
@@ -47,30 +45,65 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
         (status = 404, description = "Not there, definitely", content_type = "text/plain"),
         (status = 406, description = "Larger than X-DEBUGINFOD-MAXSIZE", content_type = "text/plain"),
         (status = 416, description = "No byte of the range exists", content_type = "text/plain"),
-        (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
+        (status = 503, description = "Not known within --hold-deadline, for who comes through a proxy or over HTTP/2 or with HEAD; the connection of others is reset", content_type = "text/plain"),
     )
 )]
 pub(super) async fn get_artifact(
     State(app): State<App>,
-    client: Option<Extension<ClientAddress>>,
+    peer: Option<Extension<Peer>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
+    let peer = peer.map(|Extension(peer)| peer);
     let question = build_path::question(&uri);
     let artifact_type = question.as_ref().map_or("invalid", |q| q.wanted.as_str());
-    let answered = async {
-        let found = find(&app, &question?, &asker(client, &headers)).await?;
-        found.answer(&method, &headers).await
+    let answered = match question {
+        Ok(question) => held(&app, &question, peer, (&method, &headers)).await,
+        Err(error) => Err(error.into()),
     };
-    let wait = app.config.limits.debuginfod_wait_seconds_max;
-    let answered = tokio::time::timeout(wait, answered).await;
-    let (result, response) = match answered.unwrap_or_else(|elapsed| Err(too_slow(elapsed))) {
+    let (result, response) = match answered {
         Ok(response) => (DebuginfodResult::Found, response),
-        Err(error) => (result_of(&error), error.into_text_response()),
+        Err(error) => {
+            let is_held = error.kind() == ApiErrorKind::Unavailable && method == Method::GET;
+            let result = result_of(&error);
+            let response = if is_held {
+                hold::give_up(error, peer.as_ref(), &app.metrics)
+            } else {
+                error.into_text_response()
+            };
+            (result, response)
+        }
     };
     app.metrics.debuginfod(artifact_type, result);
     response
+}
+
+/// The answer, for which a GET is held; debuginfod clients send nothing else, and who sends HEAD
+/// wants to know what there is now.
+async fn held(
+    app: &App,
+    question: &ArtifactQuestion,
+    peer: Option<Peer>,
+    (method, headers): (&Method, &HeaderMap),
+) -> Result<Response, ApiError> {
+    let asker = peer.map_or_else(Asker::nobody, |peer| peer.asker(headers));
+    let queue = app.debuginfod_fetches.clone();
+    let asker = asker.in_turn(queue, peer.map_or(ClientKey::SERVER, |peer| peer.key()));
+    let attempt = || async {
+        let found = find(app, question, &asker).await?;
+        found.answer(method, headers).await
+    };
+    let hold = Hold {
+        deadline: Instant::now() + app.config.limits.hold_deadline,
+        stopping: &app.background.stopping,
+        metrics: &app.metrics,
+    };
+    if *method == Method::GET {
+        hold.until_answered(attempt).await
+    } else {
+        hold.once(attempt()).await
+    }
 }
 
 /// A source file that was uploaded for this build, or that an upstream server has; headers and errors as of the other artifacts.
@@ -90,7 +123,7 @@ pub(super) async fn get_artifact(
         (status = 404, description = "Not there, definitely", content_type = "text/plain"),
         (status = 406, description = "Larger than X-DEBUGINFOD-MAXSIZE", content_type = "text/plain"),
         (status = 416, description = "No byte of the range exists", content_type = "text/plain"),
-        (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
+        (status = 503, description = "Not known within --hold-deadline, for who comes through a proxy or over HTTP/2 or with HEAD; the connection of others is reset", content_type = "text/plain"),
     )
 )]
 #[expect(dead_code, reason = "described apart, answered by get_artifact")]
@@ -114,16 +147,11 @@ pub(super) fn get_source() {}
         (status = 404, description = "Not there, definitely", content_type = "text/plain"),
         (status = 406, description = "Larger than X-DEBUGINFOD-MAXSIZE", content_type = "text/plain"),
         (status = 416, description = "No byte of the range exists", content_type = "text/plain"),
-        (status = 503, description = "Not known now; ask again", content_type = "text/plain"),
+        (status = 503, description = "Not known within --hold-deadline, for who comes through a proxy or over HTTP/2 or with HEAD; the connection of others is reset", content_type = "text/plain"),
     )
 )]
 #[expect(dead_code, reason = "described apart, answered by get_artifact")]
 pub(super) fn get_section() {}
-
-fn too_slow(elapsed: Elapsed) -> ApiError {
-    let detail = "the store did not answer in time; ask again later";
-    ApiError::new(ApiErrorKind::Unavailable, detail).with_source(elapsed)
-}
 
 fn result_of(error: &ApiError) -> DebuginfodResult {
     match error.kind() {
@@ -131,13 +159,6 @@ fn result_of(error: &ApiError) -> DebuginfodResult {
         ApiErrorKind::Unavailable | ApiErrorKind::Internal => DebuginfodResult::Unavailable,
         _ => DebuginfodResult::Refused,
     }
-}
-
-/// Who asks, for upstream servers that are asked in turn.
-fn asker(client: Option<Extension<ClientAddress>>, headers: &HeaderMap) -> Asker {
-    let address = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.0.0.ip());
-    let forwarded_for = headers.get_all(X_FORWARDED_FOR).into_iter();
-    Asker::client(address, forwarded_for.map(HeaderValue::as_bytes))
 }
 
 /// What the question asks for, if the store or an upstream server has it.

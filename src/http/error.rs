@@ -106,6 +106,7 @@ impl ApiErrorKind {
 pub struct ApiError {
     kind: ApiErrorKind,
     detail: String,
+    lasts: bool,
     source: Option<Source>,
     members: Map<String, Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -124,6 +125,7 @@ impl ApiError {
         Self {
             kind,
             detail: detail.into(),
+            lasts: false,
             source: None,
             members: Map::new(),
             headers: Vec::new(),
@@ -148,6 +150,18 @@ impl ApiError {
     /// A mistake of ours; the client learns nothing of the source.
     pub fn internal(source: impl StdError + Send + Sync + 'static) -> Self {
         Self::new(ApiErrorKind::Internal, "the server's log says more").with_source(source)
+    }
+
+    /// The same, of something that does not pass by itself.
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasts = true;
+        self
+    }
+
+    /// Whether the same request may fare better in a moment.
+    pub fn may_pass(&self) -> bool {
+        self.kind == ApiErrorKind::Unavailable && !self.lasts
     }
 
     /// Adds what the log should say; it never reaches the client.
@@ -237,7 +251,13 @@ impl From<LocateError> for ApiError {
             LocateError::NoRoom { .. } => "the disk of this server is full; ask again later",
             _ => "the object store cannot be read now; ask again later",
         };
-        Self::new(ApiErrorKind::Unavailable, detail).with_source(error)
+        let lasts = matches!(error, LocateError::Damaged { .. });
+        let unavailable = Self::new(ApiErrorKind::Unavailable, detail).with_source(error);
+        if lasts {
+            unavailable.lasting()
+        } else {
+            unavailable
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod debuginfod;
 mod download;
 pub mod error;
 mod file_body;
+mod hold;
 mod host;
 mod idle;
 mod json_body;
@@ -21,6 +22,7 @@ mod observe;
 pub mod openapi;
 mod operation;
 mod panic;
+mod peer;
 mod request_log;
 mod serving;
 mod socket;
@@ -31,7 +33,8 @@ mod unknown;
 mod uploads;
 mod wire;
 
-pub use serving::{ClientAddress, Server};
+pub use peer::Peer;
+pub use serving::Server;
 
 use axum::extract::{Request, State};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
@@ -142,9 +145,9 @@ async fn unmatched(State(app): State<App>, request: Request) -> Response {
     let (parts, _body) = request.into_parts();
     let mut response = match parts.method {
         Method::GET | Method::HEAD => {
-            let client = parts.extensions.get().copied().map(Extension);
+            let peer = parts.extensions.get().copied().map(Extension);
             let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
-            debuginfod::get_artifact(State(app), client, method, uri, headers).await
+            debuginfod::get_artifact(State(app), peer, method, uri, headers).await
         }
         _ => {
             let mut refusal = method_not_allowed(parts.method, parts.uri).await;

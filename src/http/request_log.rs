@@ -19,8 +19,9 @@ use unhex_build_id::BuildId;
 use super::RouteName;
 use super::auth::Writer;
 use super::error::LoggedError;
+use super::hold::ResetInstead;
 use super::idle::RequestRuns;
-use super::serving::ClientAddress;
+use super::peer::Peer;
 use super::stall::StallGuard;
 use super::taking::OfferedBody;
 use crate::app::App;
@@ -59,7 +60,7 @@ struct Line {
     method: Method,
     path: String,
     build_id: Option<BuildId>,
-    client: Option<ClientAddress>,
+    client: Option<Peer>,
     user_agent: String,
     answer: Option<Answer>,
     sent_bytes: u64,
@@ -73,6 +74,7 @@ struct Answer {
     error: Option<LoggedError>,
     length: Option<u64>,
     ended: bool,
+    reset: bool,
 }
 
 impl Line {
@@ -109,6 +111,7 @@ impl Line {
             error: extensions.get().cloned(),
             length: response.body().size_hint().exact(),
             ended: self.method == Method::HEAD,
+            reset: extensions.get::<ResetInstead>().is_some(),
         });
     }
 }
@@ -144,9 +147,10 @@ impl Drop for Line {
                     build_id = self.build_id.as_ref().map(tracing::field::display),
                     bytes = self.sent_bytes,
                     whole,
+                    reset = answer.is_some_and(|answer| answer.reset).then_some(true),
                     duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
                     user_agent = self.user_agent,
-                    client = self.client.map(|client| tracing::field::display(client.0)),
+                    client = self.client.map(|client| tracing::field::display(client)),
                     writer = answer.and_then(|a| a.writer.as_ref()).map(tracing::field::display),
                     error = answer.and_then(|a| a.error.as_ref()).map(|error| &error.text),
                     "{method} {path} {status}"

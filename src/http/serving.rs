@@ -6,6 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -22,7 +23,9 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
+use super::hold::{ConnectionReset, ResetInstead};
 use super::idle::Requests;
+use super::peer::Peer;
 use super::socket::{ClientSocket, SocketPatience};
 use super::taking::StreamExecutor;
 use crate::app::App;
@@ -42,10 +45,6 @@ const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 const GOODBYE: Duration = Duration::from_secs(2);
 /// The least that hyper accepts as a buffer for headers.
 const HEADER_BYTES_LEAST: u64 = 8 << 10;
-
-/// The address of the client, as an extension of its requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientAddress(pub SocketAddr);
 
 /// A server that listens.
 #[derive(Debug)]
@@ -124,7 +123,7 @@ struct Connections {
 /// A connection and its place among those that may be open.
 struct Connection {
     stream: TcpStream,
-    client: ClientAddress,
+    client: SocketAddr,
     place: OwnedSemaphorePermit,
     running: Running,
 }
@@ -159,7 +158,7 @@ impl Connections {
         let _left_already = stream.set_nodelay(true);
         Ok(Connection {
             stream,
-            client: ClientAddress(address),
+            client: address,
             place,
             running: self.app.metrics.connection_open(),
         })
@@ -176,10 +175,23 @@ impl Connections {
         let router = self.router.clone();
         let requests = Requests::none();
         let counted = requests.clone();
+        let config = Arc::clone(&self.app.config);
+        let resets = Arc::new(AtomicBool::new(false));
+        let reset = Arc::clone(&resets);
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(client);
+            let peer = Peer::of(client, &request, &config.trusted_proxies);
+            request.extensions_mut().insert(peer);
             request.extensions_mut().insert(counted.begin());
-            router.clone().oneshot(request)
+            let answered = router.clone().oneshot(request);
+            let reset = Arc::clone(&reset);
+            async move {
+                let response = answered.await.unwrap_or_else(|never| match never {});
+                if response.extensions().get::<ResetInstead>().is_none() {
+                    return Ok(response);
+                }
+                reset.store(true, Ordering::Relaxed);
+                Err(ConnectionReset)
+            }
         });
         let builder = Arc::clone(&self.builder);
         let (stopping, idle_max) = (self.stopping.clone(), self.idle_max);
@@ -204,9 +216,13 @@ impl Connections {
             };
             drop(served);
             if let Err(error) = ended {
-                debug!(client = %client.0, %error, "connection of {} ended: {error}", client.0);
+                debug!(%client, %error, "connection of {client} ended: {error}");
             }
-            end.linger().await;
+            if resets.load(Ordering::Relaxed) {
+                end.reset().await;
+            } else {
+                end.linger().await;
+            }
             drop((place, running));
         });
     }

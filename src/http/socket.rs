@@ -4,7 +4,8 @@
 //! must tell HTTP/1 from HTTP/2 first) nor a client that takes no bytes. And a socket that is closed
 //! with unread bytes in it sends RST, on which libdebuginfod retries into the same file and keeps
 //! the two bodies together: so the socket comes back when hyper lets go of it, says FIN, and is
-//! read empty for a moment.
+//! read empty for a moment. Before the first byte of an answer RST is what makes it ask again, and
+//! there it is said on purpose.
 
 use std::io;
 use std::pin::Pin;
@@ -183,6 +184,15 @@ impl AsyncWrite for ClientSocket {
 }
 
 impl SocketEnd {
+    /// Says RST: whatever was not sent or read yet is thrown away.
+    pub(super) async fn reset(self) {
+        if let Ok(stream) = self.0.await {
+            // A socket without linger time sends RST when it is closed. If it cannot be set, the
+            // client sees an end without an answer.
+            let _set = stream.set_zero_linger();
+        }
+    }
+
     /// Says FIN and reads what the client still sends, for a moment, so that the client can read
     /// all of the answer first.
     pub(super) async fn linger(self) {

@@ -9,6 +9,7 @@ mod reply;
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -17,8 +18,10 @@ use unhex_api::symbolize::SymbolizeRequest;
 
 use self::reply::ReplyForm;
 use crate::app::App;
+use crate::http::Peer;
 use crate::http::content_encoding;
 use crate::http::error::{ApiError, ApiErrorKind, Problem};
+use crate::queue::ClientKey;
 use crate::signal::{LabelSet, Observation, ObservedModule};
 use crate::symbolize::{Answer, ModuleOutcome};
 
@@ -47,14 +50,16 @@ use crate::symbolize::{Answer, ModuleOutcome};
 )]
 pub(super) async fn post_symbolize(
     State(app): State<App>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
+    let client = peer.map_or(ClientKey::SERVER, |Extension(peer)| peer.key());
     let encoding = content_encoding::of(&headers)?;
     let form = ReplyForm::of(&headers);
     let mut memory = app
         .request_memory
-        .reserve(body::length(&headers, encoding))
+        .reserve(client, body::length(&headers, encoding))
         .await
         .ok_or_else(no_memory_came_free)?;
     let sent = body::read(&headers, body, &app.config.limits).await?;

@@ -12,12 +12,13 @@ use futures_util::StreamExt as _;
 use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
+use tokio::time::Instant;
 use unhex_api::artifacts::{UploadAnswer, UploadPlan, UploadQuestion};
 use unhex_build_id::{BuildId, Identity};
 
 use super::auth::Writer;
 use super::error::{ApiError, ApiErrorKind, Problem};
-use super::{ClientAddress, build_path, content_encoding, json_body, wire};
+use super::{Peer, build_path, content_encoding, json_body, wire};
 use crate::app::App;
 use crate::artifacts::record::Provenance;
 use crate::artifacts::store::StoreError;
@@ -25,6 +26,7 @@ use crate::artifacts::{
     ArtifactKind, Completion, ContentEncoding, ContentHash, IngestError, Offer, Origin, Parcel,
     PublishError, Received, Target, Upload, UploadId,
 };
+use crate::queue::{ClientKey, Share};
 
 /// The header with the name of an uploaded file; bytes that no header may carry are percent-encoded.
 const FILE_NAME: &str = "x-file-name";
@@ -59,7 +61,7 @@ const USER_AGENT_BYTES_MAX: usize = 255;
         (status = 413, description = "Larger than the limit", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "Another Content-Encoding", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "Not a file that can be used, or of another build ID; `detail` says what was found", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Not known now; try again", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now, or as many uploads as may are under way; come again after Retry-After", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -98,7 +100,7 @@ pub(super) async fn put_artifact(
         (status = 413, description = "Larger than the limit", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "Another Content-Encoding", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "Not a file that can be used; `detail` says what was found", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Not known now; try again", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now, or as many uploads as may are under way; come again after Retry-After", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -221,7 +223,7 @@ pub(super) async fn post_upload_complete(
 }
 
 /// Who sends a request, as the layers around the handlers found out.
-pub(super) type Client = (Option<Extension<ClientAddress>>, Option<Extension<Writer>>);
+pub(super) type Client = (Option<Extension<Peer>>, Option<Extension<Writer>>);
 
 async fn take(
     app: &App,
@@ -232,7 +234,8 @@ async fn take(
 ) -> Result<Response, ApiError> {
     let encoding = content_encoding::of(headers)?;
     check_size(app, content_encoding::declared_length(headers))?;
-    let received = receive(app, encoding, body).await?;
+    let turn = turn(app, &client).await?;
+    let received = receive(app, encoding, body).await?.in_turn(turn);
     let provenance = Provenance {
         file_name: file_name(headers),
         ..provenance(client, headers)
@@ -249,6 +252,17 @@ async fn take(
         StatusCode::OK
     };
     Ok((status, Json(wire::upload_answer(ingested))).into_response())
+}
+
+/// Waits until it is this client's turn to send a file, its body unread.
+async fn turn(app: &App, (peer, _): &Client) -> Result<Share, ApiError> {
+    let client = peer.map_or(ClientKey::SERVER, |Extension(peer)| peer.key());
+    let until = Instant::now() + app.config.limits.upload_queue_seconds_max;
+    let turn = app.uploads.take(client, 1, Some(until)).await;
+    turn.map_err(|error| {
+        let detail = "as many uploads as may (uploads_max) are under way; come again later";
+        ApiError::new(ApiErrorKind::Unavailable, detail).with_source(error)
+    })
 }
 
 async fn receive(app: &App, encoding: ContentEncoding, body: Body) -> Result<Received, ApiError> {
@@ -273,13 +287,13 @@ fn check_size(app: &App, size_bytes: Option<u64>) -> Result<(), ApiError> {
 }
 
 /// Who it was, from where, with which program.
-pub(super) fn provenance((address, writer): Client, headers: &HeaderMap) -> Provenance {
+pub(super) fn provenance((peer, writer): Client, headers: &HeaderMap) -> Provenance {
     let agent = headers
         .get(USER_AGENT)
         .and_then(|agent| agent.to_str().ok());
     Provenance {
         who: writer.map(|Extension(writer)| writer.to_string()),
-        from: address.map(|Extension(ClientAddress(address))| address.ip().to_string()),
+        from: peer.map(|Extension(peer)| peer.ip().to_string()),
         user_agent: agent.map(|agent| agent.chars().take(USER_AGENT_BYTES_MAX).collect()),
         ..Provenance::default()
     }

@@ -109,7 +109,8 @@ metrics! {
     http_seconds: HistogramVec = "unhex_http_request_duration_seconds" ["route"];
     /// Bytes of answers' bodies that were sent.
     http_sent_bytes: IntCounterVec = "unhex_http_response_body_bytes_total" ["route"];
-    /// Answers that did not reach their end, since the client left or reading failed.
+    /// Answers that did not reach their end, since the client left, reading failed, or the connection
+    /// was reset instead (see `unhex_debuginfod_held_total`).
     http_cut: IntCounterVec = "unhex_http_responses_cut_total" ["route"];
     /// Requests that are being answered now.
     http_running: IntGaugeVec = "unhex_http_requests_running" [];
@@ -118,6 +119,22 @@ metrics! {
     /// debuginfod requests by type of artifact (a closed set, other words are `invalid`) and result:
     /// found, absent, refused (the client's fault) or unavailable (ours).
     debuginfod: IntCounterVec = "unhex_debuginfod_requests_total" ["type", "result"];
+    /// debuginfod clients that could not be answered at once, since an upstream server or the store
+    /// could not say: answered (a later attempt had an answer), reset (their connection, when
+    /// `--hold-deadline` was over) or unavailable (503, behind a proxy or over HTTP/2). Alert on a
+    /// rate of the last two.
+    debuginfod_held: IntCounterVec = "unhex_debuginfod_held_total" ["outcome"];
+    /// Requests for work that is bounded, by class (debuginfod: files from upstream servers;
+    /// symbolize: memory of `/symbolize`; upload; conversion: memory of conversion children) and by
+    /// outcome: `at_once`, served (after a wait), `too_long` (not in time), full (too many waited),
+    /// left (the client did).
+    queue_requests: IntCounterVec = "unhex_queue_requests_total" ["class", "outcome"];
+    /// Seconds that requests waited in a queue, those that were served at once apart.
+    queue_seconds: HistogramVec = "unhex_queue_wait_duration_seconds" ["class"];
+    /// Requests that wait in a queue now.
+    queue_waiting: IntGaugeVec = "unhex_queue_waiting" ["class"];
+    /// How much of what the queue hands out is in use, from 0 to 1.
+    queue_used: GaugeVec = "unhex_queue_used_ratio" ["class"];
     /// Conversions of debug files by outcome: converted, malformed, unsupported, `too_large`, timeout
     /// or unavailable (nothing is known of the file then).
     conversions: IntCounterVec = "unhex_conversions_total" ["outcome"];

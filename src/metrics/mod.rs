@@ -8,11 +8,13 @@
 mod cache;
 mod declared;
 mod process;
+mod queue;
 mod s3;
 mod upstream;
 
 pub use cache::{Cache, CacheMeter};
 pub use declared::{METRICS, MetricEntry, document};
+pub use queue::{HoldOutcome, QueueClass, QueueMeter, QueueOutcome};
 pub use s3::{Direction, S3Request};
 pub use upstream::{UpstreamMeter, UpstreamResult};
 

@@ -4,16 +4,15 @@
 //! slowly holds an answer for long. So each reserves the most that it may take before its body is
 //! read, and gives back what it does not need once it is understood.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use unhex_api::symbolize::SymbolizeRequest;
 
 use crate::limits::Limits;
+use crate::metrics::QueueMeter;
+use crate::queue::{ClientKey, FairQueue, Share, Supply};
 
-/// Memory is counted in this unit, so that any sum fits a semaphore.
-const PERMIT_BYTES: u64 = 64 << 10;
 /// What an address takes at most: parsed, its row in the answer, its share of the answer's text.
 const BYTES_PER_ADDRESS: u64 = 512;
 /// What a module takes beside its addresses.
@@ -23,11 +22,10 @@ const ADDRESS_TEXT_BYTES_MIN: u64 = 2;
 /// The request itself, and the piece of its answer that is being sent.
 const BASE_BYTES: u64 = 1 << 20;
 
-/// The memory for all requests; clones share it.
+/// The memory for all requests, handed out in turns by client; clones share it.
 #[derive(Clone, Debug)]
 pub struct RequestMemory {
-    free: Arc<Semaphore>,
-    permits_max: u32,
+    queue: FairQueue,
     patience: Duration,
     body_bytes_max: u64,
     addresses_max: u64,
@@ -35,17 +33,14 @@ pub struct RequestMemory {
 
 /// A share of the memory; it is given back when this is dropped.
 #[derive(Debug)]
-pub struct ReservedMemory(OwnedSemaphorePermit);
+pub struct ReservedMemory(Share);
 
 impl RequestMemory {
     /// As much memory as the limits say.
-    pub fn new(limits: &Limits) -> Self {
-        let permits_max = permits(limits.symbolize_memory_bytes_total_max);
+    pub fn new(limits: &Limits, meter: QueueMeter) -> Self {
+        let supply = Supply::of(limits.symbolize_memory_bytes_total_max);
         Self {
-            free: Arc::new(Semaphore::new(
-                usize::try_from(permits_max).unwrap_or(Semaphore::MAX_PERMITS),
-            )),
-            permits_max,
+            queue: FairQueue::new(supply, meter),
             patience: limits.symbolize_queue_seconds_max,
             body_bytes_max: limits.symbolize_body_bytes_max,
             addresses_max: u64::try_from(limits.symbolize_addresses_max).unwrap_or(u64::MAX),
@@ -53,8 +48,12 @@ impl RequestMemory {
     }
 
     /// Reserves the most that a body of at most `body_bytes` (after decompression; `None` when that
-    /// is not known) may take, in the order of asking. `None` when too little came free in time.
-    pub async fn reserve(&self, body_bytes: Option<u64>) -> Option<ReservedMemory> {
+    /// is not known) may take. `None` when it was not this client's turn in time.
+    pub async fn reserve(
+        &self,
+        client: ClientKey,
+        body_bytes: Option<u64>,
+    ) -> Option<ReservedMemory> {
         let body_bytes = body_bytes
             .unwrap_or(self.body_bytes_max)
             .min(self.body_bytes_max);
@@ -63,10 +62,9 @@ impl RequestMemory {
             .saturating_mul(BYTES_PER_ADDRESS)
             .saturating_add(body_bytes)
             .saturating_add(BASE_BYTES);
-        let permits = permits(bytes).min(self.permits_max);
-        let reserving = Arc::clone(&self.free).acquire_many_owned(permits);
-        let reserved = tokio::time::timeout(self.patience, reserving).await;
-        Some(ReservedMemory(reserved.ok()?.ok()?))
+        let until = Instant::now() + self.patience;
+        let share = self.queue.take(client, bytes, Some(until)).await;
+        share.ok().map(ReservedMemory)
     }
 }
 
@@ -80,38 +78,31 @@ impl ReservedMemory {
             .saturating_mul(BYTES_PER_ADDRESS)
             .saturating_add(count(request.modules.len()).saturating_mul(BYTES_PER_MODULE))
             .saturating_add(BASE_BYTES);
-        let needed = usize::try_from(permits(bytes)).unwrap_or(usize::MAX);
-        let spare = self.0.num_permits().saturating_sub(needed);
-        drop(self.0.split(spare));
+        self.0.shrink_to(bytes);
     }
-}
-
-/// Permits for so many bytes, at least one.
-fn permits(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(PERMIT_BYTES))
-        .unwrap_or(u32::MAX)
-        .min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX))
-        .max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::{Metrics, QueueClass};
 
     #[tokio::test]
     async fn who_finds_no_memory_waits_until_some_is_given_back_or_the_time_is_over() {
-        let memory = RequestMemory::new(&Limits {
+        let limits = Limits {
             symbolize_memory_bytes_total_max: 8 << 20,
             symbolize_queue_seconds_max: Duration::from_millis(50),
             ..Limits::default()
-        });
+        };
+        let memory = RequestMemory::new(&limits, Metrics::new().queue(QueueClass::Symbolize));
+        let reserve = |body_bytes| memory.reserve(ClientKey::SERVER, body_bytes);
         // Its length is not known, so it may need all.
-        let mut large = memory.reserve(None).await.unwrap();
-        assert!(memory.reserve(Some(0)).await.is_none());
+        let mut large = reserve(None).await.unwrap();
+        assert!(reserve(Some(0)).await.is_none());
         large.shrink_to(&serde_json::from_str(r#"{"modules":[]}"#).unwrap());
-        let small = memory.reserve(Some(0)).await;
+        let small = reserve(Some(0)).await;
         assert!(small.is_some());
-        let (again, ()) = tokio::join!(memory.reserve(None), async { drop((large, small)) });
+        let (again, ()) = tokio::join!(reserve(None), async { drop((large, small)) });
         assert!(again.is_some());
     }
 }

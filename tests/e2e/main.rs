@@ -4,6 +4,7 @@
 mod bucket;
 mod debuginfod_find;
 mod gdb;
+mod hold;
 mod hostile;
 mod large;
 mod llvm;

@@ -60,8 +60,17 @@ fn debuginfod_find_gets_the_whole_file_or_none() {
     ] {
         let upstream = upstream(&program);
         let url = upstream.url();
-        let patience = ["--upstream-first-byte-seconds-max", "2"];
-        let server = SymbolServer::start_with(&["--upstream", &url, patience[0], patience[1]]);
+        let server = SymbolServer::start_with(&[
+            "--upstream",
+            &url,
+            "--upstream-first-byte-seconds-max",
+            "2",
+            "--hold-deadline",
+            "5",
+            // Attempts of a client that is held count, too.
+            "--upstream-failures-max",
+            "10000",
+        ]);
         upstream.fail(fault.clone());
         assert_eq!(find(&server, &program), None, "{fault:?}");
         upstream.fail(Fault::None);
@@ -110,6 +119,7 @@ impl Ring {
             .command(UNHEX)
             .args(["serve", "--listen", OURS, "--upstream", &reference.url()])
             .args(["--upstream-first-byte-seconds-max", "2"])
+            .args(["--hold-deadline", "5"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -135,6 +145,8 @@ impl Ring {
     /// The status and the body of what our server answers.
     fn get_ours(&self, path: &str) -> (u16, Vec<u8>) {
         let mut curl = self.curl();
+        // As through a proxy: the connection of a client without one is reset when nothing is known.
+        curl.args(["--header", "Via: 1.1 test"]);
         curl.args(["-w", "%{stderr}%{http_code}"]);
         let answer = run::finish(curl.arg(format!("http://{OURS}{path}")));
         (

@@ -1,6 +1,9 @@
 //! What a debuginfod client gets of files that are there: bytes, headers, ranges, conditions.
 
-use crate::stored::{PROGRAM, get_with, path, shown, with_program};
+use unhex::artifacts::ArtifactKind;
+
+use crate::server::TestServer;
+use crate::stored::{LARGE, PROGRAM, get_with, path, shown, store, with_program};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_come_whole_with_the_headers_of_the_protocol() {
@@ -177,4 +180,28 @@ async fn other_identities_of_a_file_lead_to_its_build() {
         .get_raw("/buildid/ab/executable?id_kind=htlhash")
         .await;
     assert_eq!(short.status, 400, "{}", short.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_file_is_the_same_in_pieces_of_any_size_over_either_version_of_http() {
+    let server = TestServer::start().await;
+    let (id, right) = (LARGE.build_id(), LARGE.bytes());
+    store(&server, &id, ArtifactKind::Executable, LARGE.bytes()).await;
+    let url = server.url(&format!("/buildid/{id}/executable"));
+    let one = reqwest::Client::builder().http1_only().build().unwrap();
+    let two = reqwest::Client::builder().http2_prior_knowledge();
+    for client in [one, two.build().unwrap()] {
+        // Several on one connection, each of another length.
+        for range in [
+            0..3_000_000,
+            7..40_007,
+            right.len() - 600_001..right.len(),
+            3..4,
+        ] {
+            let header = format!("bytes={}-{}", range.start, range.end - 1);
+            let answer = client.get(&url).header("range", header).send();
+            let got = answer.await.unwrap().bytes().await.unwrap();
+            assert!(got == right[range.clone()], "{range:?}: {}", got.len());
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Banner, health, readiness, metrics, and what stands around every route.
 
+use std::time::Duration;
+
 use crate::server::TestServer;
+use crate::stored::get_with;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_root_says_what_answers() {
@@ -133,7 +136,11 @@ async fn the_question_for_readiness_leaves_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_data_folder_is_gone_knows_nothing_and_is_not_ready() {
-    let server = TestServer::start_with(|config| config.limits.free_disk_bytes_min = 0).await;
+    let server = TestServer::start_with(|config| {
+        config.limits.free_disk_bytes_min = 0;
+        config.limits.hold_deadline = Duration::from_secs(1);
+    })
+    .await;
     let away = server.data().with_extension("away");
     std::fs::rename(server.data(), &away).unwrap();
     for folder in ["gone", "empty"] {
@@ -146,7 +153,7 @@ async fn a_server_whose_data_folder_is_gone_knows_nothing_and_is_not_ready() {
             "/metadata?key=file&value=/a",
             "/readyz",
         ] {
-            let answer = server.get_raw(path).await;
+            let answer = get_with(&server, path, "Via: 1.1 test").await;
             assert_eq!(answer.status, 503, "{folder} {path}: {}", answer.text());
         }
         if folder == "gone" {

@@ -11,7 +11,7 @@ use unhex::artifacts::{ArtifactLimits, Artifacts, ArtifactsParts, Clock, Upstrea
 use unhex::config::SignalConfig;
 use unhex::conversion::{ConversionLimits, Converter};
 use unhex::limits::Limits;
-use unhex::metrics::{Metrics, ProfileCounts};
+use unhex::metrics::{Metrics, ProfileCounts, QueueClass};
 use unhex::signal::{LabelSet, Observation, ObservedModule, Signal, SignalParts};
 use unhex_api::symbolize::{Labels, ModuleStatus};
 use unhex_build_id::{BuildId, Identity};
@@ -92,7 +92,9 @@ impl<'a> Start<'a> {
             Some(store) => store,
             None => Arc::new(LocalStore::open(self.folder).unwrap()),
         };
-        let converter = Converter::new("unhex".into(), ConversionLimits::from(&self.limits));
+        let limits = ConversionLimits::from(&self.limits);
+        let meter = metrics.queue(QueueClass::Conversion);
+        let converter = Converter::new("unhex".into(), limits, meter);
         let background = Background::default();
         let artifacts = Artifacts::new(ArtifactsParts {
             store: Arc::clone(&store),

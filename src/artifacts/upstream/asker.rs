@@ -3,7 +3,10 @@
 //! Servers may be each other's upstream. Each adds the address of whoever asked it, and none asks
 //! further once the list has eight entries: so every loop ends, as among reference servers.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::super::located::LocateError;
+use crate::queue::{ClientKey, FairQueue, Share};
 
 /// Entries of `X-Forwarded-For` at which nobody is asked any more, the reference server's default.
 const HOPS_MAX: usize = 8;
@@ -12,12 +15,20 @@ const HOPS_MAX: usize = 8;
 const ENTRY_BYTES_MAX: usize = 64;
 
 /// Who asks for a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Asker {
     /// The entries that the question came with.
     hops: usize,
     /// What is passed on; empty when this server asks by itself.
     forwarded_for: String,
+    /// Where it waits for its turn before a server is asked, and as whom.
+    turns: Option<(FairQueue, ClientKey)>,
+}
+
+impl PartialEq for Asker {
+    fn eq(&self, other: &Self) -> bool {
+        (self.hops, &self.forwarded_for) == (other.hops, &other.forwarded_for)
+    }
 }
 
 impl Asker {
@@ -40,7 +51,32 @@ impl Asker {
         Self {
             hops,
             forwarded_for: text,
+            turns: None,
         }
+    }
+
+    /// A client whose address is not known.
+    pub fn nobody() -> Self {
+        Self::client(IpAddr::V4(Ipv4Addr::UNSPECIFIED), [])
+    }
+
+    /// The same, that waits for its turn before a server is asked.
+    #[must_use]
+    pub fn in_turn(mut self, queue: FairQueue, client: ClientKey) -> Self {
+        self.turns = Some((queue, client));
+        self
+    }
+
+    /// The right to have a server asked, once it is its turn.
+    pub(super) async fn turn(&self) -> Result<Option<Share>, LocateError> {
+        let Some((queue, client)) = &self.turns else {
+            return Ok(None);
+        };
+        let share = queue.take(*client, 1, None).await;
+        let busy = |error| LocateError::Upstream {
+            detail: format!("no turn to ask them: {error}"),
+        };
+        share.map(Some).map_err(busy)
     }
 
     /// This server itself, on behalf of a batch.
@@ -75,7 +111,7 @@ fn shown(entry: &[u8]) -> &str {
 mod tests {
     use super::*;
 
-    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9));
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
 
     #[test]
     fn the_client_is_added_to_whom_it_asks_for() {

@@ -241,6 +241,11 @@ impl Inner {
             hops: asker.hops(),
             wanted: wanted.clone(),
         };
+        // Who waits for a fetch that runs takes no turn from those who need another one.
+        if let Some(landing) = upstreams.flights.running(&key) {
+            return landing.await.unwrap_or_else(|| Err(cut_off()));
+        }
+        let _turn = asker.turn().await?;
         let landing = upstreams.flights.join(key, || {
             let (inner, asker) = (Arc::clone(self), asker.clone());
             async move {
