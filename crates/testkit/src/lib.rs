@@ -16,6 +16,7 @@ pub mod fixture;
 pub mod hostile;
 pub mod http;
 pub mod memory;
+pub mod nginx;
 pub mod reference;
 pub mod repository;
 pub mod run;

@@ -67,6 +67,8 @@ tools! {
     DEBUGINFOD_FIND = "debuginfod-find" in "debuginfod";
     /// Speaks HTTP.
     CURL = "curl" in "curl";
+    /// The proxy.
+    NGINX = "nginx" in "nginx-light";
     /// Scrapes metrics and evaluates alerts.
     PROMETHEUS = "prometheus" in "prometheus";
     /// Checks and tests rules and metrics.
