@@ -50,3 +50,4 @@ mod uploads_direct;
 mod uploads_refused;
 mod upstream;
 mod upstream_faults;
+mod vanishing;
