@@ -214,14 +214,14 @@ async fn questions_to_caches_are_counted() {
     }
     let metrics = server.get_raw("/metrics").await;
     let asked = |result: &str| {
-        let name = format!("unhex_cache_requests_total{{cache=\"states\",result=\"{result}\"}} ");
+        let name = format!("unhex_cache_requests_total{{cache=\"absent\",result=\"{result}\"}} ");
         let line = metrics
             .text()
             .lines()
             .find_map(|line| line.strip_prefix(&name));
         line.unwrap().parse::<u64>().unwrap()
     };
-    let entries = r#"unhex_cache_entries{cache="states"} 1"#;
+    let entries = r#"unhex_cache_entries{cache="absent"} 1"#;
     assert!(metrics.text().contains(entries), "{}", metrics.text());
     // On a slow machine what was read may be too old for the next question.
     assert!(asked("miss") >= 1 && asked("miss") + asked("hit") == 3);
