@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use memmap2::Mmap;
 
@@ -46,6 +47,30 @@ impl Mapped {
     /// The same file, opened anew at offset 0.
     pub(super) fn reopen(&self) -> io::Result<File> {
         File::open(&self.path)
+    }
+}
+
+/// An open file and a map of it, of which nothing is read until somebody looks.
+#[derive(Debug)]
+pub struct FileMap {
+    map: Mmap,
+    _open: Arc<File>,
+}
+
+impl FileMap {
+    /// Of a file that an [`Artifact`](super::Artifact) has.
+    ///
+    /// # Errors
+    /// If the system cannot map it; an empty file cannot be mapped.
+    pub fn of(file: Arc<File>) -> io::Result<Self> {
+        let map = map(&file)?;
+        Ok(Self { map, _open: file })
+    }
+}
+
+impl AsRef<[u8]> for FileMap {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
     }
 }
 

@@ -54,6 +54,7 @@ pub use located::{
     Artifact, ArtifactKind, IndexFile, IndexLookup, LocateError, Origin, ParseArtifactKindError,
     Section, Source,
 };
+pub use mapped::FileMap;
 pub use offers::{Completion, DirectPut, Offer, Parcel};
 pub use publish::PublishError;
 pub use receive::{ContentEncoding, Received, Receiver, ZSTD_WINDOW_LOG_MAX};

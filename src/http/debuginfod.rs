@@ -5,16 +5,17 @@
 //! before the complete, verified file is open and its first piece is read, and clients are held while
 //! nothing is known ([`hold`]).
 
-use axum::Extension;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
-use http::{HeaderMap, Method, Uri};
+use http::Method;
+use http::request::Parts;
 use tokio::time::Instant;
 
 use super::build_path::{self, ArtifactQuestion, Wanted};
 use super::download::Download;
 use super::error::{ApiError, ApiErrorKind};
 use super::hold::{self, Hold};
+use super::outlet::Outlet;
 use super::peer::Peer;
 use crate::app::App;
 use crate::artifacts::{ArtifactKind, Asker};
@@ -48,24 +49,20 @@ use crate::queue::ClientKey;
         (status = 503, description = "Not known within --hold-deadline, for who comes through a proxy or over HTTP/2 or with HEAD; the connection of others is reset", content_type = "text/plain"),
     )
 )]
-pub(super) async fn get_artifact(
-    State(app): State<App>,
-    peer: Option<Extension<Peer>>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    let peer = peer.map(|Extension(peer)| peer);
-    let question = build_path::question(&uri);
+pub(super) async fn get_artifact(State(app): State<App>, request: Request) -> Response {
+    let (request, _empty) = request.into_parts();
+    let peer = request.extensions.get::<Peer>().copied();
+    let question = build_path::question(&request.uri);
     let artifact_type = question.as_ref().map_or("invalid", |q| q.wanted.as_str());
     let answered = match question {
-        Ok(question) => held(&app, &question, peer, (&method, &headers)).await,
+        Ok(question) => held(&app, &question, peer, &request).await,
         Err(error) => Err(error.into()),
     };
     let (result, response) = match answered {
         Ok(response) => (DebuginfodResult::Found, response),
         Err(error) => {
-            let is_held = error.kind() == ApiErrorKind::Unavailable && method == Method::GET;
+            let is_held =
+                error.kind() == ApiErrorKind::Unavailable && request.method == Method::GET;
             let result = result_of(&error);
             let response = if is_held {
                 hold::give_up(error, peer.as_ref(), &app.metrics)
@@ -85,14 +82,16 @@ async fn held(
     app: &App,
     question: &ArtifactQuestion,
     peer: Option<Peer>,
-    (method, headers): (&Method, &HeaderMap),
+    request: &Parts,
 ) -> Result<Response, ApiError> {
+    let (method, headers) = (&request.method, &request.headers);
+    let outlet = request.extensions.get::<Outlet>();
     let asker = peer.map_or_else(Asker::nobody, |peer| peer.asker(headers));
     let queue = app.debuginfod_fetches.clone();
     let asker = asker.in_turn(queue, peer.map_or(ClientKey::SERVER, |peer| peer.key()));
     let attempt = || async {
         let found = find(app, question, &asker).await?;
-        found.answer(method, headers).await
+        found.answer(method, headers, outlet).await
     };
     let hold = Hold {
         deadline: Instant::now() + app.config.limits.hold_deadline,

@@ -17,12 +17,16 @@ use unhex_build_id::Hex;
 use super::conditions::{Part, Validators};
 use super::error::{ApiError, ApiErrorKind};
 use super::file_body::FileBody;
+use super::outlet::Outlet;
+use super::sent_file::SentFile;
 use crate::artifacts::{Artifact, Section, Source};
 
 const OCTET_STREAM: HeaderValue = HeaderValue::from_static("application/octet-stream");
 /// Never `immutable`: a better artifact replaces a worse one under the same build ID.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("max-age=3600");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
+/// From this length on it is cheaper to have the kernel send a file than to read and write it.
+const SENT_BYTES_MIN: u64 = 32 << 10;
 const X_DEBUGINFOD_SIZE: HeaderName = HeaderName::from_static("x-debuginfod-size");
 const X_DEBUGINFOD_FILE: HeaderName = HeaderName::from_static("x-debuginfod-file");
 const X_DEBUGINFOD_MAXSIZE: HeaderName = HeaderName::from_static("x-debuginfod-maxsize");
@@ -96,6 +100,7 @@ impl Download {
         self,
         method: &Method,
         headers: &HeaderMap,
+        outlet: Option<&Outlet>,
     ) -> Result<Response, ApiError> {
         check_size(self.size_bytes, headers)?;
         let size_bytes = self.size_bytes;
@@ -128,7 +133,7 @@ impl Download {
         );
         let body = match *method {
             Method::HEAD => Body::empty(),
-            _ => self.body(range).await?,
+            _ => self.body(range, outlet).await?,
         };
         Ok((status, answer, body).into_response())
     }
@@ -150,7 +155,7 @@ impl Download {
     }
 
     /// The bytes of `range`, the first of them already read.
-    async fn body(self, range: Range<u64>) -> Result<Body, ApiError> {
+    async fn body(self, range: Range<u64>, outlet: Option<&Outlet>) -> Result<Body, ApiError> {
         let unreadable = |error| {
             let detail = "the file cannot be read now; ask again later";
             ApiError::new(ApiErrorKind::Unavailable, detail).with_source(error)
@@ -167,10 +172,18 @@ impl Download {
             } => {
                 let range = range.start.saturating_add(offset_bytes)
                     ..range.end.saturating_add(offset_bytes);
-                FileBody::open(artifact.file, artifact.size_bytes, range)
-                    .await
-                    .map(|body| Body::new(body.under(artifact.lease)))
-                    .map_err(unreadable)
+                let (file, size_bytes) = (artifact.file, artifact.size_bytes);
+                let is_long = range.end.saturating_sub(range.start) >= SENT_BYTES_MIN;
+                let lease = artifact.lease;
+                match outlet.filter(|_| is_long) {
+                    Some(outlet) => SentFile::open(file, size_bytes, range, outlet.clone())
+                        .await
+                        .map(|body| Body::new(body.under(lease))),
+                    None => FileBody::open(file, size_bytes, range)
+                        .await
+                        .map(|body| Body::new(body.under(lease))),
+                }
+                .map_err(unreadable)
             }
         }
     }
@@ -264,7 +277,7 @@ mod tests {
         for (name, value) in pairs {
             headers.insert(*name, value.parse().unwrap());
         }
-        let answer = match found().answer(&method, &headers).await {
+        let answer = match found().answer(&method, &headers, None).await {
             Ok(answer) => answer,
             Err(error) => error.into_text_response(),
         };

@@ -1,8 +1,8 @@
 //! The whole route table, and the server that answers it.
 //!
 //! One file a resource; [`error`] alone knows status codes. Requests pass, from the outside in: the
-//! request's line in the log and its metrics ([`request_log`]), its host ([`host`]), the name of the route, a catch for
-//! panics ([`mod@panic`]), the write token where the table says `guarded` ([`auth`]), the handler.
+//! request's line in the log and its metrics ([`request_log`]), its host ([`host`]), the name of the route
+//! with a catch for panics ([`named`]), the write token where the table says `guarded` ([`auth`]), the handler.
 
 pub mod auth;
 mod build_ids;
@@ -18,12 +18,14 @@ mod host;
 mod idle;
 mod json_body;
 mod metadata;
+mod named;
 mod observe;
 pub mod openapi;
 mod operation;
-mod panic;
+mod outlet;
 mod peer;
 mod request_log;
+mod sent_file;
 mod serving;
 mod socket;
 mod stall;
@@ -36,21 +38,18 @@ mod wire;
 pub use peer::Peer;
 pub use serving::Server;
 
+use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use axum::{Extension, Router};
 use http::header::{self, HeaderValue};
 use http::{Method, Uri};
-use tower_http::catch_panic::CatchPanicLayer;
+use tower::ServiceExt as _;
 
 use self::error::{ApiError, ApiErrorKind};
+use self::named::RouteName;
 use crate::app::App;
-
-/// The name of a route in metrics and logs, as an extension of its answers.
-#[derive(Clone, Copy, Debug)]
-struct RouteName(&'static str);
 
 /// Every route. The first word of each is its name in metrics and logs.
 fn routes(app: &App) -> Router<App> {
@@ -110,23 +109,21 @@ fn routes(app: &App) -> Router<App> {
         .method_not_allowed_fallback(method_not_allowed)
 }
 
-/// The router over `app`, with all that stands around its handlers.
-pub fn router(app: App) -> Router {
-    routes(&app)
-        .layer(from_fn(host::require))
-        .layer(from_fn_with_state(app.clone(), request_log::record))
-        .with_state(app)
+/// The answer to a request, with all that stands around its handler.
+async fn answer(app: &App, router: Router, request: Request) -> Response {
+    let answering = async |request: Request| match host::refusal(&request) {
+        Some(refusal) => refusal,
+        None => router
+            .oneshot(request)
+            .await
+            .unwrap_or_else(|never| match never {}),
+    };
+    request_log::record(app, request, answering).await
 }
 
 /// A route that everybody may use.
 fn open(name: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
-    let named = map_response(move |mut response: Response| async move {
-        response.extensions_mut().insert(RouteName(name));
-        response
-    });
-    methods
-        .layer(CatchPanicLayer::custom(panic::answer))
-        .layer(named)
+    methods.layer(RouteName(name))
 }
 
 /// A route that writes: only with the write token, where one is configured.
@@ -142,14 +139,10 @@ async fn unmatched(State(app): State<App>, request: Request) -> Response {
         return ApiError::not_found(format!("there is no {path}; see /openapi.yaml"))
             .into_response();
     }
-    let (parts, _body) = request.into_parts();
-    let mut response = match parts.method {
-        Method::GET | Method::HEAD => {
-            let peer = parts.extensions.get().copied().map(Extension);
-            let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
-            debuginfod::get_artifact(State(app), peer, method, uri, headers).await
-        }
+    let mut response = match *request.method() {
+        Method::GET | Method::HEAD => debuginfod::get_artifact(State(app), request).await,
         _ => {
+            let (parts, _body) = request.into_parts();
             let mut refusal = method_not_allowed(parts.method, parts.uri).await;
             let allowed = HeaderValue::from_static("GET,HEAD");
             refusal.headers_mut().insert(header::ALLOW, allowed);

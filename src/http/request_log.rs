@@ -6,8 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header;
@@ -16,11 +15,11 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tracing::{error, info};
 use unhex_build_id::BuildId;
 
-use super::RouteName;
 use super::auth::Writer;
 use super::error::LoggedError;
 use super::hold::ResetInstead;
 use super::idle::RequestRuns;
+use super::named::RouteName;
 use super::peer::Peer;
 use super::stall::StallGuard;
 use super::taking::OfferedBody;
@@ -28,19 +27,29 @@ use crate::app::App;
 use crate::metrics::{AnswerEnd, HttpAnswer, Metrics, Running};
 
 /// The longest path or user agent in a line.
-const TEXT_CHARS_MAX: usize = 512;
+const TEXT_BYTES_MAX: usize = 512;
 /// The status of requests whose client left before it was known, as other servers log it.
 const CLIENT_LEFT: u16 = 499;
 /// The route of requests that no line of the table matches.
 const UNMATCHED: &str = "unmatched";
 
-/// Passes the request on, bounds how long its body may stall, and writes its line.
-pub(super) async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Has the request answered, bounds how long its body may stall, and writes its line.
+pub(super) async fn record(
+    app: &App,
+    request: Request,
+    answer: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let version = request.version();
-    let mut line = Line::new(&request, &app);
+    let mut line = Line::new(&request, app);
     let patience = app.config.limits.body_stall_seconds_max;
-    let request = request.map(|body| Body::new(StallGuard::new(body, patience)));
-    let response = next.run(request).await;
+    let request = request.map(|body| {
+        if body.is_end_stream() {
+            body
+        } else {
+            Body::new(StallGuard::new(body, patience))
+        }
+    });
+    let response = answer(request).await;
     line.answered(&response);
     response.map(|body| {
         let body = match version {
@@ -88,14 +97,10 @@ impl Line {
             _running: app.metrics.request_running(),
             _of_connection: request.extensions().get().cloned(),
             method: request.method().clone(),
-            path: path.chars().take(TEXT_CHARS_MAX).collect(),
+            path: clipped(path),
             build_id: build_id_in(path),
             client: request.extensions().get().copied(),
-            user_agent: user_agent
-                .unwrap_or_default()
-                .chars()
-                .take(TEXT_CHARS_MAX)
-                .collect(),
+            user_agent: clipped(&user_agent.unwrap_or_default()),
             answer: None,
             sent_bytes: 0,
         }
@@ -163,6 +168,12 @@ impl Drop for Line {
             line!(info);
         }
     }
+}
+
+/// The beginning of a text.
+fn clipped(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    text.get(..end).unwrap_or_default().to_owned()
 }
 
 /// The build ID that a path is about: the segment behind `buildid` or `build-ids`.

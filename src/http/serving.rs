@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
+use http::Version;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -20,11 +22,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
 use super::hold::{ConnectionReset, ResetInstead};
 use super::idle::Requests;
+use super::outlet::Outlet;
 use super::peer::Peer;
 use super::socket::{ClientSocket, SocketPatience};
 use super::taking::StreamExecutor;
@@ -143,7 +145,7 @@ impl Connections {
                 write_stall: limits.write_stall_seconds_max,
             },
             idle_max: limits.connection_idle_seconds_max,
-            router: super::router(app.clone()),
+            router: super::routes(app).with_state(app.clone()),
             app: app.clone(),
         }
     }
@@ -171,21 +173,25 @@ impl Connections {
             place,
             running,
         } = connection;
-        let (socket, end) = ClientSocket::new(stream, self.patience);
+        let outlet = Outlet::default();
+        let (socket, end) = ClientSocket::new(stream, self.patience, outlet.clone());
         let router = self.router.clone();
         let requests = Requests::none();
         let counted = requests.clone();
-        let config = Arc::clone(&self.app.config);
+        let app = self.app.clone();
         let resets = Arc::new(AtomicBool::new(false));
         let reset = Arc::clone(&resets);
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let peer = Peer::of(client, &request, &config.trusted_proxies);
+            let peer = Peer::of(client, &request, &app.config.trusted_proxies);
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(counted.begin());
-            let answered = router.clone().oneshot(request);
-            let reset = Arc::clone(&reset);
+            // Streams of HTTP/2 share a socket, in pieces of their own.
+            if request.version() <= Version::HTTP_11 {
+                request.extensions_mut().insert(outlet.clone());
+            }
+            let (app, router, reset) = (app.clone(), router.clone(), Arc::clone(&reset));
             async move {
-                let response = answered.await.unwrap_or_else(|never| match never {});
+                let response = super::answer(&app, router, request.map(Body::new)).await;
                 if response.extensions().get::<ResetInstead>().is_none() {
                     return Ok(response);
                 }

@@ -12,10 +12,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use rustix::fs::sendfile;
+use rustix::io::retry_on_intr;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
+
+use super::outlet::{Outlet, Part};
 
 /// The first bytes of an HTTP/2 connection with prior knowledge (RFC 9113 §3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -40,6 +44,7 @@ pub(super) struct ClientSocket {
     back: Option<oneshot::Sender<TcpStream>>,
     patience: SocketPatience,
     opening: Opening,
+    outlet: Outlet,
     write_stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -61,7 +66,11 @@ pub(super) struct SocketEnd(oneshot::Receiver<TcpStream>);
 
 impl ClientSocket {
     /// A socket for hyper, and its end.
-    pub(super) fn new(stream: TcpStream, patience: SocketPatience) -> (Self, SocketEnd) {
+    pub(super) fn new(
+        stream: TcpStream,
+        patience: SocketPatience,
+        outlet: Outlet,
+    ) -> (Self, SocketEnd) {
         let (back, end) = oneshot::channel();
         let deadline = Box::pin(tokio::time::sleep(patience.first_bytes));
         let socket = Self {
@@ -72,6 +81,7 @@ impl ClientSocket {
                 matched: 0,
                 deadline,
             },
+            outlet,
             write_stalled: None,
         };
         (socket, SocketEnd(end))
@@ -80,6 +90,35 @@ impl ClientSocket {
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         let closed = || io::Error::from(io::ErrorKind::NotConnected);
         self.stream.as_mut().map(Pin::new).ok_or_else(closed)
+    }
+
+    /// Has the kernel send a part of a file, as long as `slice`, which reads the same.
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        part: &Part,
+        slice: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut stream = self.stream()?;
+        loop {
+            ready!(stream.poll_write_ready(context))?;
+            let mut offset = part.offset_bytes;
+            let sent = stream.try_io(Interest::WRITABLE, || {
+                let sent = retry_on_intr(|| {
+                    sendfile(&*stream, &part.file, Some(&mut offset), slice.len())
+                });
+                Ok(sent?)
+            });
+            match sent {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Not every file system can.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    return stream.as_mut().poll_write(context, slice);
+                }
+                ended => return Poll::Ready(ended),
+            }
+        }
     }
 
     /// Passes `written` on, unless the client has taken no byte for too long.
@@ -164,7 +203,19 @@ impl AsyncWrite for ClientSocket {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = this.stream()?.poll_write_vectored(context, slices);
+        let of_file = slices.iter().enumerate().find_map(|(number, slice)| {
+            let part = this.outlet.part(slice)?;
+            Some((number, slice, part))
+        });
+        let written = match of_file {
+            Some((0, slice, part)) => this.poll_send(context, &part, slice),
+            // What is before it goes first.
+            Some((number, ..)) => {
+                let memory = slices.get(..number).unwrap_or_default();
+                this.stream()?.poll_write_vectored(context, memory)
+            }
+            None => this.stream()?.poll_write_vectored(context, slices),
+        };
         this.bounded(written, context)
     }
 

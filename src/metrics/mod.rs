@@ -21,8 +21,9 @@ pub use upstream::{UpstreamMeter, UpstreamResult};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use prometheus::{Encoder as _, Registry, TextEncoder};
+use parking_lot::{Mutex, RwLock};
+use prometheus::{Encoder as _, Histogram, IntCounter, IntGauge, Registry, TextEncoder};
+use rustc_hash::FxHashMap;
 
 use self::declared::Families;
 
@@ -33,9 +34,38 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct Metrics {
     registry: Registry,
     families: Families,
+    hot: Hot,
     started: Instant,
     /// Held from filling in what strangers labelled until it is written.
     rendering: Mutex<()>,
+}
+
+/// What every request counts, found once: looking a series up costs more than counting.
+struct Hot {
+    http_running: IntGauge,
+    connections: IntGauge,
+    /// By route and class of status.
+    answers: RwLock<FxHashMap<(&'static str, &'static str), AnswerMeter>>,
+    /// By type of artifact and result.
+    debuginfod: RwLock<FxHashMap<(&'static str, &'static str), IntCounter>>,
+}
+
+#[derive(Clone)]
+struct AnswerMeter {
+    requests: IntCounter,
+    seconds: Histogram,
+    sent_bytes: IntCounter,
+}
+
+impl Hot {
+    fn of(families: &Families) -> Self {
+        Self {
+            http_running: families.http_running.with_label_values::<&str>(&[]),
+            connections: families.connections.with_label_values::<&str>(&[]),
+            answers: RwLock::default(),
+            debuginfod: RwLock::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Metrics {
@@ -115,7 +145,7 @@ pub enum AnswerEnd {
 
 /// A gauge that is one higher for as long as this lives.
 #[derive(Debug)]
-pub struct Running(prometheus::IntGauge);
+pub struct Running(IntGauge);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -124,7 +154,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(gauge: prometheus::IntGauge) -> Self {
+    fn start(gauge: IntGauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
@@ -143,6 +173,7 @@ impl Metrics {
         families.build.with_label_values(&[VERSION]).set(1);
         Self {
             registry,
+            hot: Hot::of(&families),
             families,
             started: Instant::now(),
             rendering: Mutex::new(()),
@@ -158,41 +189,50 @@ impl Metrics {
             400..=499 => "4xx",
             _ => "5xx",
         };
-        let families = &self.families;
-        let route = &[answer.route];
-        families
-            .http_requests
-            .with_label_values(&[answer.route, class])
-            .inc();
-        families
-            .http_seconds
-            .with_label_values(route)
-            .observe(answer.duration.as_secs_f64());
-        families
-            .http_sent_bytes
-            .with_label_values(route)
-            .inc_by(answer.sent_bytes);
+        let meter = self.answer_meter(answer.route, class);
+        meter.requests.inc();
+        meter.seconds.observe(answer.duration.as_secs_f64());
+        meter.sent_bytes.inc_by(answer.sent_bytes);
         if answer.end == AnswerEnd::Cut {
-            families.http_cut.with_label_values(route).inc();
+            let cut = &self.families.http_cut;
+            cut.with_label_values(&[answer.route]).inc();
         }
+    }
+
+    fn answer_meter(&self, route: &'static str, class: &'static str) -> AnswerMeter {
+        if let Some(meter) = self.hot.answers.read().get(&(route, class)) {
+            return meter.clone();
+        }
+        let families = &self.families;
+        let meter = AnswerMeter {
+            requests: families.http_requests.with_label_values(&[route, class]),
+            seconds: families.http_seconds.with_label_values(&[route]),
+            sent_bytes: families.http_sent_bytes.with_label_values(&[route]),
+        };
+        let mut answers = self.hot.answers.write();
+        answers.insert((route, class), meter.clone());
+        meter
     }
 
     /// A request is being answered.
     pub fn request_running(&self) -> Running {
-        Running::start(self.families.http_running.with_label_values::<&str>(&[]))
+        Running::start(self.hot.http_running.clone())
     }
 
     /// A connection is open.
     pub fn connection_open(&self) -> Running {
-        Running::start(self.families.connections.with_label_values::<&str>(&[]))
+        Running::start(self.hot.connections.clone())
     }
 
     /// Counts a debuginfod request; `artifact_type` is a word of the protocol or `invalid`.
     pub fn debuginfod(&self, artifact_type: &'static str, result: DebuginfodResult) {
-        self.families
-            .debuginfod
-            .with_label_values(&[artifact_type, result.as_str()])
-            .inc();
+        let key = (artifact_type, result.as_str());
+        if let Some(counter) = self.hot.debuginfod.read().get(&key) {
+            return counter.inc();
+        }
+        let counter = self.families.debuginfod.with_label_values(&[key.0, key.1]);
+        counter.inc();
+        self.hot.debuginfod.write().insert(key, counter);
     }
 
     /// A conversion child runs.

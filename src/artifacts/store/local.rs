@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use super::{
     BlobContent, BlobForm, GetLimit, Lease, ListQuery, LocalFile, ObjectEntry, ObjectKey,
@@ -95,6 +96,11 @@ impl ObjectStore for LocalStore {
     }
 
     fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>> {
+        if blob.form == BlobForm::Identity
+            && let Some(file) = open_without_waiting(&self.place, &blob.key)
+        {
+            return std::future::ready(Ok(Some(file))).boxed();
+        }
         let place = self.place.clone();
         blocking(move || match blob.form {
             BlobForm::Identity => open(&place, &blob.key),
@@ -229,6 +235,23 @@ fn open(place: &Place, key: &ObjectKey) -> Result<Option<LocalFile>, StoreError>
         verification: Verification::Wanted,
         lease: Lease::unlimited(),
     }))
+}
+
+/// A file whose folders the system has in memory, so that opening it does not wait for the disk.
+fn open_without_waiting(place: &Place, key: &ObjectKey) -> Option<LocalFile> {
+    let path = key.path_below(&place.root);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let opened = openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::CACHED);
+    // Whatever is wrong, somebody finds out who may wait.
+    let file = File::from(opened.ok()?);
+    let size_bytes = file.metadata().ok()?.len();
+    Some(LocalFile {
+        file,
+        path,
+        size_bytes,
+        verification: Verification::Wanted,
+        lease: Lease::unlimited(),
+    })
 }
 
 fn read(place: &Place, key: &ObjectKey, limit: GetLimit) -> Result<Option<Bytes>, StoreError> {

@@ -19,15 +19,17 @@ const ENTRY_BYTES_MAX: usize = 64;
 pub struct Asker {
     /// The entries that the question came with.
     hops: usize,
-    /// What is passed on; empty when this server asks by itself.
-    forwarded_for: String,
+    /// Those of them that are passed on, each with a comma behind it.
+    before: String,
+    /// Who asks this server; `None` when it asks by itself.
+    client: Option<IpAddr>,
     /// Where it waits for its turn before a server is asked, and as whom.
     turns: Option<(FairQueue, ClientKey)>,
 }
 
 impl PartialEq for Asker {
     fn eq(&self, other: &Self) -> bool {
-        (self.hops, &self.forwarded_for) == (other.hops, &other.forwarded_for)
+        self.hops == other.hops && self.forwarded_for() == other.forwarded_for()
     }
 }
 
@@ -47,10 +49,10 @@ impl Asker {
                 text.push_str(", ");
             }
         }
-        text.push_str(&address.to_canonical().to_string());
         Self {
             hops,
-            forwarded_for: text,
+            before: text,
+            client: Some(address.to_canonical()),
             turns: None,
         }
     }
@@ -95,8 +97,9 @@ impl Asker {
     }
 
     /// The `X-Forwarded-For` that an upstream server gets.
-    pub(super) fn forwarded_for(&self) -> Option<&str> {
-        Some(self.forwarded_for.as_str()).filter(|text| !text.is_empty())
+    pub(super) fn forwarded_for(&self) -> Option<String> {
+        let client = self.client?;
+        Some(format!("{}{client}", self.before))
     }
 }
 
@@ -116,14 +119,14 @@ mod tests {
     #[test]
     fn the_client_is_added_to_whom_it_asks_for() {
         let direct = Asker::client(CLIENT, []);
-        assert_eq!(direct.forwarded_for(), Some("192.0.2.9"));
+        assert_eq!(direct.forwarded_for().as_deref(), Some("192.0.2.9"));
         let mapped = Asker::client("::ffff:192.0.2.9".parse().unwrap(), []);
         assert_eq!(mapped, direct);
         let lines: [&[u8]; 2] = [b"198.51.100.1, 2001:db8::1", b" unknown "];
         let behind = Asker::client(CLIENT, lines);
         assert_eq!(behind.hops(), 3);
         assert_eq!(
-            behind.forwarded_for(),
+            behind.forwarded_for().as_deref(),
             Some("198.51.100.1, 2001:db8::1, unknown, 192.0.2.9")
         );
         assert_eq!(Asker::this_server().forwarded_for(), None);
@@ -143,6 +146,6 @@ mod tests {
         let lines: [&[u8]; 3] = [b"a b", &long, b"\xff,\x01"];
         let asker = Asker::client(CLIENT, lines);
         let expected = "unknown, unknown, unknown, unknown, 192.0.2.9";
-        assert_eq!(asker.forwarded_for(), Some(expected));
+        assert_eq!(asker.forwarded_for().as_deref(), Some(expected));
     }
 }
