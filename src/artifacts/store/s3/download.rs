@@ -9,9 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::bucket::Bucket;
 use super::failure::Failure;
@@ -45,6 +48,12 @@ struct Fetched {
     _permit: OwnedSemaphorePermit,
 }
 
+/// A piece, or `None` when its object does not exist.
+type FetchedOrAbsent = Result<Option<Fetched>, StoreError>;
+
+/// A piece that is being fetched.
+type Begun = BoxFuture<'static, FetchedOrAbsent>;
+
 /// One blob on its way.
 #[derive(Clone)]
 pub(super) struct Download {
@@ -52,7 +61,7 @@ pub(super) struct Download {
     /// Permits for ranges of all blobs.
     pub(super) ranges: Arc<Semaphore>,
     pub(super) staging: Arc<Staging>,
-    pub(super) blob: StoredBlob,
+    pub(super) blob: Arc<StoredBlob>,
 }
 
 /// What has been written.
@@ -88,8 +97,7 @@ impl Download {
             let found = self.bucket.get(key, GetLimit { bytes_max: 0 }).await?;
             return Ok(found.map(|_empty| output.staged));
         }
-        let fetching = pieces.into_iter().map(|piece| Box::pin(self.piece(piece)));
-        let mut fetched = stream::iter(fetching).buffered(RANGES_AT_ONCE);
+        let mut fetched = self.clone().fetch_in_order(pieces);
         while let Some(piece) = fetched.try_next().await? {
             let Some(piece) = piece else {
                 return Ok(None);
@@ -108,11 +116,28 @@ impl Download {
         Err(self.damaged(detail))
     }
 
-    async fn piece(&self, piece: Piece) -> Result<Option<Fetched>, StoreError> {
-        let permit = Arc::clone(&self.ranges).acquire_owned().await;
-        let permit = permit.map_err(|closed| {
-            StoreError::from_io("fetching", &self.blob.key, io::Error::other(closed))
-        })?;
+    /// The pieces, each fetched in a task, so that the next ones come while one is hashed and written.
+    ///
+    /// Permits are taken in the order of the pieces: the one that is to be written first never waits
+    /// for a later one.
+    fn fetch_in_order(self, pieces: Vec<Piece>) -> BoxStream<'static, FetchedOrAbsent> {
+        let begin = move |piece| -> BoxFuture<'static, Result<Begun, StoreError>> {
+            let this = self.clone();
+            async move {
+                let permit = Arc::clone(&this.ranges).acquire_owned().await;
+                let permit = permit.map_err(|closed| cut_off(&closed))?;
+                let task = tokio::spawn(async move { this.piece(piece, permit).await });
+                let task = AbortOnDropHandle::new(task);
+                let begun = async move { task.await.map_err(|ended| cut_off(&ended))? };
+                Ok(begun.boxed())
+            }
+            .boxed()
+        };
+        let begun = stream::iter(pieces).then(begin);
+        begun.try_buffered(RANGES_AT_ONCE).boxed()
+    }
+
+    async fn piece(&self, piece: Piece, permit: OwnedSemaphorePermit) -> FetchedOrAbsent {
         let attempt = || self.attempt(&piece);
         let bytes = self.bucket.retries.run(attempt).await?;
         Ok(bytes.map(|bytes| Fetched {
@@ -197,6 +222,11 @@ impl Download {
             detail,
         }
     }
+}
+
+fn cut_off(error: &dyn std::error::Error) -> StoreError {
+    let detail = format!("it was cut off: {error}");
+    StoreError::from_io("fetching", &"a range", io::Error::other(detail))
 }
 
 /// What is to be fetched, in order.

@@ -146,7 +146,7 @@ impl ObjectStore for S3Store {
                 bucket,
                 ranges,
                 staging: Arc::clone(&self.staging),
-                blob: blob.clone(),
+                blob: Arc::new(blob.clone()),
             };
             let fetch = move || download.clone().fetch().boxed();
             self.fetched.get(&blob, fetch).await
