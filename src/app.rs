@@ -150,7 +150,7 @@ impl App {
             tasks: background.tasks.clone(),
             stopping: background.stopping.clone(),
         }));
-        artifacts.sweep_hourly();
+        artifacts.sweep_by_and_by();
         let signal = Signal::open(SignalParts {
             store,
             artifacts: Arc::clone(&artifacts),

@@ -113,6 +113,19 @@ impl Catalog {
         self.state_since(id, Some(Instant::now())).await
     }
 
+    /// A record as it lies in the store; `None` when it is gone or nobody understands it.
+    pub(super) async fn record(
+        &self,
+        id: &BuildId,
+        name: &RecordName,
+    ) -> Result<Option<Arc<Record>>, LocateError> {
+        let read = read(&*self.store, id, *name).await?;
+        Ok(match read {
+            Some((_, (Known::Record(record), _))) => Some(record),
+            _ => None,
+        })
+    }
+
     /// Says that this process has just published something about `id`.
     pub(super) fn note_published(&self, id: &BuildId) {
         self.published.insert(id.clone(), Instant::now());

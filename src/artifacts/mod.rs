@@ -377,11 +377,11 @@ impl Artifacts {
         self.inner.sweep().await
     }
 
-    /// Sweeps once an hour until the stop.
-    pub fn sweep_hourly(&self) {
+    /// Sweeps a part of the store every few minutes until the stop, and all of it in a day.
+    pub fn sweep_by_and_by(&self) {
         let inner = Arc::clone(&self.inner);
         self.inner
             .tasks
-            .spawn(async move { inner.sweep_hourly().await });
+            .spawn(async move { inner.sweep_by_and_by().await });
     }
 }

@@ -1,7 +1,7 @@
 //! What the sweeper removes, and what it must leave alone.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -26,11 +26,14 @@ on_every_store!(
     spare_copies_are_swept_and_those_before_the_first_sound_one_stay,
     nothing_young_is_swept,
     uploads_that_nobody_completed_are_swept,
+    build_ids_of_which_nothing_is_to_be_swept_cost_no_read,
+    an_alias_of_any_age_goes_with_its_record,
 );
 
 const DEBUGINFO: ArtifactKind = ArtifactKind::Debuginfo;
 const EXECUTABLE: ArtifactKind = ArtifactKind::Executable;
 const DAY: Duration = Duration::from_hours(25);
+const WEEK: Duration = Duration::from_hours(8 * 24);
 
 async fn records(room: &Room, kind: &str) -> usize {
     room.keys(&format!("/rec/{kind}.")).await.len()
@@ -278,4 +281,44 @@ async fn uploads_that_nobody_completed_are_swept(room: Room) {
     room.advance(DAY);
     room.artifacts.sweep().await.unwrap();
     assert_eq!(left().await, 0);
+}
+
+async fn build_ids_of_which_nothing_is_to_be_swept_cost_no_read(room: Room) {
+    let (file, id, _) = file();
+    upload(&room.artifacts, (&id, DEBUGINFO), &file)
+        .await
+        .unwrap();
+    let keys = room.keys("").await;
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    room.store.set(move |operation, _| {
+        if matches!(operation, Operation::Get | Operation::Open) {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        std::future::ready(Ok(())).boxed()
+    });
+    room.replica().sweep().await.unwrap();
+    assert!(reads.swap(0, Ordering::SeqCst) > 0, "it is young");
+    room.advance(WEEK);
+    let swept = room.replica().sweep().await.unwrap();
+    assert_eq!((swept.objects, reads.load(Ordering::SeqCst)), (0, 0));
+    assert_eq!(room.keys("").await, keys);
+}
+
+async fn an_alias_of_any_age_goes_with_its_record(room: Room) {
+    let (file, id, identity) = file();
+    upload(&room.artifacts, (&id, DEBUGINFO), &file)
+        .await
+        .unwrap();
+    room.advance(WEEK);
+    room.artifacts.sweep().await.unwrap();
+    assert!(!aliases(&room).await.is_empty());
+    let build_id: BuildId = id.parse().unwrap();
+    let deleted = room.artifacts.delete(&build_id, Provenance::default());
+    deleted.await.unwrap();
+    room.replica().sweep().await.unwrap();
+    assert_eq!(aliases(&room).await, []);
+    assert_eq!(records(&room, "debuginfo").await, 0);
+    let found = room.replica().resolve(&identity).await.unwrap();
+    assert_eq!(found, None);
 }
