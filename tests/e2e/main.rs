@@ -8,6 +8,7 @@ mod hold;
 mod hostile;
 mod large;
 mod llvm;
+mod measured;
 mod proxy;
 mod renamed;
 mod replicas;

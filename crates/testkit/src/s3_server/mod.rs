@@ -17,6 +17,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{http, run, tools};
 
+mod reading;
+
 /// The start of all its processes, see there.
 const START: &str = include_str!("start.sh");
 
