@@ -125,6 +125,30 @@ async fn a_file_beyond_the_bound_is_served_and_gone_with_its_last_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn more_ranges_than_may_be_in_memory_do_not_wait_for_each_other() {
+    let Some((config, _)) = config() else {
+        return;
+    };
+    let elsewhere = TempDir::new().unwrap();
+    let writer = s3_store(config.clone(), &elsewhere).await;
+    // Nine ranges each, of which eight are fetched at once; sixteen may be in memory.
+    let large = bytes(1, (32 << 20) + 1);
+    let mut blobs = Vec::new();
+    for name in ["a/1", "a/2", "a/3"] {
+        blobs.push(put(&writer, name, &large).await);
+    }
+    let data = TempDir::new().unwrap();
+    let store = s3_store(config, &data).await;
+    let opening = blobs.into_iter().map(|blob| store.open(blob));
+    let opening = futures_util::future::join_all(opening);
+    let opened = tokio::time::timeout(DEADLINE, opening).await.unwrap();
+    for file in opened {
+        let path = file.unwrap().unwrap().path;
+        assert!(std::fs::read(path).unwrap() == large);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_glance_fetches_nothing_and_knows_of_damage_that_was_read() {
     let Some((_, server)) = config() else {
         return;

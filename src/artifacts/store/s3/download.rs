@@ -1,11 +1,13 @@
-//! Blobs from the bucket into a file on this disk: ranges in parallel, written and hashed in order.
+//! Blobs from the bucket into a file on this disk: ranges in parallel, hashed in order.
 //!
 //! A range that breaks off is fetched again alone. The file is handed over only when it has the hash
 //! that was asked for. How much is in memory does not depend on how large the blobs are or how many
 //! are fetched at once.
 
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -40,11 +42,13 @@ pub(super) const RANGES_MAX: usize = 16;
 struct Piece {
     place: Range<u64>,
     frame: Option<Frame>,
+    /// Where it lies in the blob.
+    offset: u64,
 }
 
-/// Bytes of the blob that wait to be written; they count until they are.
+/// Bytes of the blob that are written and wait to be hashed; they count until they are.
 struct Fetched {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -64,12 +68,6 @@ pub(super) struct Download {
     pub(super) blob: Arc<StoredBlob>,
 }
 
-/// What has been written.
-struct Output {
-    staged: StagedFile,
-    hash: Sha256,
-}
-
 impl Download {
     /// Fetches the blob into a staged file; `None` when there is definitely none.
     pub(super) async fn fetch(self) -> Result<Option<StagedFile>, StoreError> {
@@ -84,29 +82,35 @@ impl Download {
         let key = &self.blob.key;
         let (staging, named) = (Arc::clone(&self.staging), key.clone());
         let staged = blocking(move || {
-            let staged = staging.file();
-            staged.map_err(|error| StoreError::from_io("staging", &named, error))
+            let opened = || {
+                let staged = staging.file()?;
+                let file = staged.as_file().try_clone()?;
+                Ok((staged, Arc::new(file)))
+            };
+            opened().map_err(|error| StoreError::from_io("staging", &named, error))
         });
-        let mut output = Output {
-            staged: staged.await?,
-            hash: Sha256::new(),
-        };
+        let (staged, file) = staged.await?;
+        let mut hash = Sha256::new();
         let pieces = pieces(&self.blob);
         if pieces.is_empty() {
             // Only whether it is there is a question.
             let found = self.bucket.get(key, GetLimit { bytes_max: 0 }).await?;
-            return Ok(found.map(|_empty| output.staged));
+            return Ok(found.map(|_empty| staged));
         }
-        let mut fetched = self.clone().fetch_in_order(pieces);
+        let mut fetched = self.clone().fetch_in_order(pieces, file);
         while let Some(piece) = fetched.try_next().await? {
             let Some(piece) = piece else {
                 return Ok(None);
             };
-            output = self.write(output, piece).await?;
+            hash = blocking(move || {
+                hash.update(&piece.bytes);
+                Ok(hash)
+            })
+            .await?;
         }
-        let found = ContentHash(output.hash.finalize().into());
+        let found = ContentHash(hash.finalize().into());
         if found == self.blob.sha256 {
-            return Ok(Some(output.staged));
+            return Ok(Some(staged));
         }
         let detail = format!(
             "its SHA-256 is {found}, its record says {}",
@@ -116,17 +120,21 @@ impl Download {
         Err(self.damaged(detail))
     }
 
-    /// The pieces, each fetched in a task, so that the next ones come while one is hashed and written.
+    /// The pieces, each fetched and written by a task, so that only hashing waits for what is before.
     ///
-    /// Permits are taken in the order of the pieces: the one that is to be written first never waits
+    /// Permits are taken in the order of the pieces: the one that is to be hashed first never waits
     /// for a later one.
-    fn fetch_in_order(self, pieces: Vec<Piece>) -> BoxStream<'static, FetchedOrAbsent> {
+    fn fetch_in_order(
+        self,
+        pieces: Vec<Piece>,
+        file: Arc<File>,
+    ) -> BoxStream<'static, FetchedOrAbsent> {
         let begin = move |piece| -> BoxFuture<'static, Result<Begun, StoreError>> {
-            let this = self.clone();
+            let (this, file) = (self.clone(), Arc::clone(&file));
             async move {
                 let permit = Arc::clone(&this.ranges).acquire_owned().await;
                 let permit = permit.map_err(|closed| cut_off(&closed))?;
-                let task = tokio::spawn(async move { this.piece(piece, permit).await });
+                let task = tokio::spawn(async move { this.piece(piece, (file, permit)).await });
                 let task = AbortOnDropHandle::new(task);
                 let begun = async move { task.await.map_err(|ended| cut_off(&ended))? };
                 Ok(begun.boxed())
@@ -137,16 +145,28 @@ impl Download {
         begun.try_buffered(RANGES_AT_ONCE).boxed()
     }
 
-    async fn piece(&self, piece: Piece, permit: OwnedSemaphorePermit) -> FetchedOrAbsent {
+    async fn piece(
+        &self,
+        piece: Piece,
+        (file, permit): (Arc<File>, OwnedSemaphorePermit),
+    ) -> FetchedOrAbsent {
         let attempt = || self.attempt(&piece);
-        let bytes = self.bucket.retries.run(attempt).await?;
-        Ok(bytes.map(|bytes| Fetched {
-            bytes,
-            _permit: permit,
-        }))
+        let Some(bytes) = self.bucket.retries.run(attempt).await? else {
+            return Ok(None);
+        };
+        let key = self.blob.key.clone();
+        blocking(move || {
+            let written = file.write_all_at(&bytes, piece.offset);
+            written.map_err(|error| StoreError::from_io("keeping", &key, error))?;
+            Ok(Some(Fetched {
+                bytes,
+                _permit: permit,
+            }))
+        })
+        .await
     }
 
-    async fn attempt(&self, piece: &Piece) -> Result<Option<Vec<u8>>, Failed> {
+    async fn attempt(&self, piece: &Piece) -> Result<Option<Bytes>, Failed> {
         let Some(stored) = self.range(&piece.place).await? else {
             return Ok(None);
         };
@@ -154,12 +174,12 @@ impl Download {
             .metrics
             .s3_moved(Direction::Received, stored.len());
         let Some(frame) = piece.frame.clone() else {
-            return Ok(Some(stored.into()));
+            return Ok(Some(stored));
         };
         let unpacked = blocking(move || Ok(frames::unpack(&stored, &frame))).await;
         let unpacked = unpacked.map_err(Failed::Finally)?;
         let damaged = |error: io::Error| Failed::ThisTime(self.damaged(error.to_string()));
-        unpacked.map(Some).map_err(damaged)
+        unpacked.map(|bytes| Some(bytes.into())).map_err(damaged)
     }
 
     async fn range(&self, place: &Range<u64>) -> Result<Option<Bytes>, Failed> {
@@ -205,17 +225,6 @@ impl Download {
         }
     }
 
-    async fn write(&self, mut output: Output, fetched: Fetched) -> Result<Output, StoreError> {
-        let key = self.blob.key.clone();
-        blocking(move || {
-            let written = output.staged.write_all(&fetched.bytes);
-            written.map_err(|error| StoreError::from_io("keeping", &key, error))?;
-            output.hash.update(&fetched.bytes);
-            Ok(output)
-        })
-        .await
-    }
-
     fn damaged(&self, detail: String) -> StoreError {
         StoreError::Damaged {
             key: self.blob.key.to_string(),
@@ -238,15 +247,22 @@ fn pieces(blob: &StoredBlob) -> Vec<Piece> {
                 Piece {
                     place: start..blob.size_bytes.min(start + RANGE_BYTES),
                     frame: None,
+                    offset: start,
                 }
             })
             .collect(),
-        BlobForm::ZstdFrames(table) => table
-            .frames()
-            .map(|frame| Piece {
-                place: frame.packed.clone(),
-                frame: Some(frame),
-            })
-            .collect(),
+        BlobForm::ZstdFrames(table) => {
+            let mut offset: u64 = 0;
+            let pieces = table.frames().map(|frame| {
+                let start = offset;
+                offset = offset.saturating_add(frame.size_bytes.into());
+                Piece {
+                    place: frame.packed.clone(),
+                    frame: Some(frame),
+                    offset: start,
+                }
+            });
+            pieces.collect()
+        }
     }
 }
