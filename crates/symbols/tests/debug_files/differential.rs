@@ -60,12 +60,12 @@ struct Explained {
 
 const EXPLAINED: [Explained; 5] = [
     Explained {
-        reason: "no line program covers the address; llvm answers the STT_FILE symbol, no path",
+        reason: "no line program covers the address; llvm answers the name of an STT_FILE symbol",
         applies: |case| {
             matches!((case.ours, case.theirs), ([a], [b])
                 if case.aliases.same(&a.function, &b.function)
                     && a.file.is_empty() && (a.line, b.line) == (0, 0)
-                    && !b.file.contains('/') && !witness_has_line(case))
+                    && case.aliases.is_file(&b.file) && !witness_has_line(case))
         },
     },
     Explained {

@@ -74,6 +74,9 @@ pub(crate) struct Aliases {
     sized: HashMap<String, Vec<Range<u64>>>,
     /// Where the symbols of a name stand that have neither a type nor a size.
     labels: HashMap<String, Vec<u64>>,
+    /// The names of the source files, of which compilers make symbols; an assembler that is told
+    /// the name by `.file` repeats the path that stands there.
+    files: HashSet<String>,
 }
 
 impl Aliases {
@@ -85,10 +88,15 @@ impl Aliases {
             functions: Vec::new(),
             sized: HashMap::new(),
             labels: HashMap::new(),
+            files: HashSet::new(),
         };
         for table in elf.sections.iter().filter(|s| s.kind == 2 || s.kind == 11) {
             elf.for_each_symbol(table, |symbol| {
                 let name = String::from_utf8_lossy(symbol.name).into_owned();
+                if symbol.kind == 4 {
+                    aliases.files.insert(name);
+                    return true;
+                }
                 let places = aliases
                     .addresses
                     .entry(plain(&name).to_owned())
@@ -125,6 +133,11 @@ impl Aliases {
         extents
             .into_iter()
             .any(|(start, end)| (*start..*end).contains(&address))
+    }
+
+    /// Whether an `STT_FILE` symbol has that name.
+    pub(crate) fn is_file(&self, name: &str) -> bool {
+        self.files.contains(name)
     }
 
     /// Whether `label` is a symbol without type and size between the start of a `function` that has a
