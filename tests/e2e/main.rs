@@ -10,6 +10,7 @@ mod large;
 mod llvm;
 mod measured;
 mod proxy;
+mod perf;
 mod renamed;
 mod replicas;
 mod stores;

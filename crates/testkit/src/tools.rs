@@ -65,6 +65,8 @@ tools! {
     DEBUGINFOD = "debuginfod" in "debuginfod";
     /// The reference debuginfod client.
     DEBUGINFOD_FIND = "debuginfod-find" in "debuginfod";
+    /// The profiler of the kernel's makers.
+    PERF = "perf" in "linux-perf";
     /// Speaks HTTP.
     CURL = "curl" in "curl";
     /// The proxy.
