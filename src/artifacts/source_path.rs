@@ -1,8 +1,8 @@
 //! The one form in which paths of source files are compared: by whoever bundles them and by whoever
 //! asks for one, so that both mean the same file.
 
-/// The form in which source paths are compared: RFC 3986 §5.2.4, then `//` to `/`. `None` when the
-/// path is not absolute or has a NUL.
+/// The form in which source paths are compared: RFC 3986 §5.2.4, where several `/` count as one, so
+/// that `..` takes the folder before them. `None` when the path is not absolute or has a NUL.
 pub fn canonical_source_path(path: &str) -> Option<String> {
     let relative = path.strip_prefix('/')?;
     if relative.contains('\0') {
@@ -11,20 +11,18 @@ pub fn canonical_source_path(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in relative.split('/') {
         match part {
-            "." => {}
+            "" | "." => {}
             ".." => drop(parts.pop()),
             part => parts.push(part),
         }
     }
-    if matches!(relative.rsplit('/').next(), Some("." | "..")) {
-        parts.push("");
-    }
+    let names_folder = matches!(relative.rsplit('/').next(), Some("" | "." | ".."));
     let mut canonical = String::with_capacity(path.len());
-    for part in parts.iter().filter(|part| !part.is_empty()) {
+    for part in &parts {
         canonical.push('/');
         canonical.push_str(part);
     }
-    if parts.last().is_none_or(|part| part.is_empty()) {
+    if names_folder || parts.is_empty() {
         canonical.push('/');
     }
     Some(canonical)
@@ -44,7 +42,8 @@ mod tests {
             ("/a/./b", "/a/b"),
             ("/a/x/../b", "/a/b"),
             ("/../../b", "/b"),
-            ("/a//../b", "/a/b"),
+            ("/a//../b", "/b"),
+            ("/a/foobar///./../b", "/a/b"),
             ("/a/b/..", "/a/"),
             ("/a/", "/a/"),
             ("/", "/"),

@@ -68,9 +68,15 @@ export srcdir=$source/tests abs_srcdir=$source/tests abs_builddir=$build/tests \
 passed=0 failed=0
 cd "$build/tests"
 for test in "$@"; do
+  SHIM_SOURCES=
+  [ "$test" != artifact-running ] || SHIM_SOURCES=yes
+  export SHIM_SOURCES
+  # 0.188 wants the name of a file there, 0.194 its path, as this server answers.
+  sed 's#X-DEBUGINFOD-FILE: prog#X-DEBUGINFOD-FILE: .*prog#' \
+    "$source/tests/run-debuginfod-$test.sh" >"$work/$test.sh"
   # The reference server listens everywhere: each test has a loopback of its own.
   if timeout 300 unshare -n bash -c 'ip link set lo up; exec bash "$0"' \
-    "$source/tests/run-debuginfod-$test.sh" >"$work/$test.log" 2>&1; then
+    "$work/$test.sh" >"$work/$test.log" 2>&1; then
     echo "test $test ... ok"
     passed=$((passed + 1))
   else
