@@ -86,7 +86,8 @@ fn large_file(path: &Path, density: Density) -> String {
 fn curl() -> Command {
     let mut command = Command::new(tools::CURL.path());
     command.args(["--silent", "--show-error", "--fail-with-body"]);
-    command.args(["--noproxy", "*", "--output", "/dev/null"]);
+    command.args(["--noproxy", "*", "--no-progress-meter"]);
+    command.args(["--output", "/dev/null"]);
     command
 }
 
