@@ -1,6 +1,7 @@
 //! Everything that a running server is made of, wired once from the configuration.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +10,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::artifacts::store::{CacheBounds, LocalStore, ObjectStore, S3Parts, S3Store, StoreError};
 use crate::artifacts::{
-    ArtifactLimits, Artifacts, ArtifactsParts, Clock, SetupError, UpstreamAddresses,
+    ArtifactLimits, Artifacts, ArtifactsParts, Clock, InPlace, SetupError, UpstreamAddresses,
     UpstreamLimits, UpstreamSettings, Upstreams,
 };
 use crate::config::Config;
-use crate::conversion::{ConversionLimits, Converter, MeteredConverter};
+use crate::conversion::{ConversionLimits, Convert, Converter, MeteredConverter};
 use crate::limits::Limits;
 use crate::metrics::{Cache, Metrics, QueueClass, QueueMeter};
 use crate::queue::{FairQueue, Supply};
+use crate::scan::{Scan, ScanParts};
 use crate::signal::{Signal, SignalParts};
 use crate::symbolize::{RequestMemory, Symbolizer};
 
@@ -31,6 +33,8 @@ pub struct Parts {
     pub config: Arc<Config>,
     /// Where debug files live.
     pub artifacts: Arc<Artifacts>,
+    /// The folders that are scanned, if there are any.
+    pub scan: Option<Scan>,
     /// Answers batches of addresses.
     pub symbolizer: Arc<Symbolizer>,
     /// What all requests to it may hold at once.
@@ -71,6 +75,9 @@ pub enum OpenError {
     /// The folder for the data cannot be made or used.
     #[error("the data folder cannot be used")]
     Data(#[from] StoreError),
+    /// The folder for what is known of scanned files cannot be made or read.
+    #[error("the folder for scanned files cannot be used")]
+    Scan(#[from] std::io::Error),
     /// Upstream servers cannot be asked.
     #[error(transparent)]
     Upstream(#[from] SetupError),
@@ -131,26 +138,30 @@ impl App {
         let metrics = Arc::new(Metrics::new());
         // What a bucket needs to open is large, and most servers have none.
         let store = Box::pin(open_store(&config, &metrics, &background)).await?;
-        let converter = MeteredConverter {
+        let converter: Arc<dyn Convert> = Arc::new(MeteredConverter {
             converter: Converter::new(
                 config.converter_program.clone(),
                 ConversionLimits::from(&config.limits),
                 metrics.queue(QueueClass::Conversion),
             ),
             metrics: Arc::clone(&metrics),
-        };
+        });
+        let staging = store.staging().folder().to_owned();
+        let scan = open_scan(&config, (&converter, staging), (&metrics, &background)).await?;
         let upstreams = Upstreams::new(&upstream_settings(&config), &metrics, &background.tasks)?;
         let artifacts = Arc::new(Artifacts::new(ArtifactsParts {
             store: Arc::clone(&store),
-            converter: Arc::new(converter),
+            converter,
             clock: Clock::system(),
             limits: ArtifactLimits::from(&config.limits),
+            in_place: scan.clone().map(|scan| Arc::new(scan) as Arc<dyn InPlace>),
             upstreams,
             metrics: Arc::clone(&metrics),
             tasks: background.tasks.clone(),
             stopping: background.stopping.clone(),
         }));
         artifacts.sweep_by_and_by();
+        scan.iter().for_each(Scan::run);
         let signal = Signal::open(SignalParts {
             store,
             artifacts: Arc::clone(&artifacts),
@@ -175,6 +186,7 @@ impl App {
             uploads: queue(config.limits.uploads_max, metrics.queue(QueueClass::Upload)),
             config: Arc::new(config),
             artifacts,
+            scan,
             symbolizer: Arc::new(symbolizer),
             signal,
             metrics,
@@ -197,6 +209,35 @@ fn symbolizer_limits(config: &Config) -> Limits {
 fn queue(total: usize, meter: QueueMeter) -> FairQueue {
     let total = u64::try_from(total).unwrap_or(u64::MAX);
     FairQueue::new(Supply::of(total), meter)
+}
+
+/// The scanned folders, if there are any.
+async fn open_scan(
+    config: &Config,
+    (converter, staging): (&Arc<dyn Convert>, PathBuf),
+    (metrics, background): (&Arc<Metrics>, &Background),
+) -> Result<Option<Scan>, OpenError> {
+    if config.scan.paths.is_empty() {
+        return Ok(None);
+    }
+    let (config, background) = (config.clone(), background.clone());
+    let (converter, metrics) = (Arc::clone(converter), Arc::clone(metrics));
+    let opening = tokio::task::spawn_blocking(move || {
+        Scan::open(ScanParts {
+            data: &config.data,
+            staging: &staging,
+            limits: &config.limits,
+            config: config.scan,
+            converter,
+            clock: Clock::system(),
+            metrics: &metrics,
+            tasks: background.tasks,
+            stopping: background.stopping,
+        })
+    });
+    let opened = opening.await;
+    let opened = opened.map_err(|error| OpenError::Cut(error.to_string()))?;
+    Ok(Some(opened?))
 }
 
 /// Who is asked for what the store has not, and within which bounds.

@@ -5,6 +5,7 @@
 
 mod proxies;
 mod s3;
+mod scan;
 mod signal;
 mod upstream;
 mod write_token;
@@ -26,6 +27,7 @@ pub use s3::{
     ParseS3UrlError, S3Addressing, S3Config, S3Credentials, S3Encryption, S3Patience, S3Settings,
     S3Url,
 };
+pub use scan::{ParsePatternError, Pattern, ScanConfig, ScanKind, ScanSettings};
 pub use signal::{ParseShareError, Share, SignalConfig, SignalSettings};
 pub use upstream::{ParseUpstreamUrlError, UpstreamConfig, UpstreamUrl};
 pub use write_token::WriteToken;
@@ -56,6 +58,8 @@ pub struct Config {
     pub upstream: UpstreamConfig,
     /// Who is believed in saying for whom it asks.
     pub trusted_proxies: TrustedProxies,
+    /// Which folders are scanned.
+    pub scan: ScanConfig,
     /// When missing symbols are alerted on.
     pub signal: SignalConfig,
     /// Bounds on what strangers send.
@@ -73,6 +77,7 @@ impl Default for Config {
             shutdown: Duration::from_secs(SHUTDOWN_SECONDS),
             upstream: UpstreamConfig::default(),
             trusted_proxies: TrustedProxies::default(),
+            scan: ScanConfig::default(),
             signal: SignalConfig::default(),
             limits: Limits::default(),
         }
@@ -105,7 +110,7 @@ pub struct ServeArgs {
     /// A file with settings; without this flag `unhex.toml` in the current folder, if there is one.
     ///
     /// Keys are the flags' names with `_` for `-`, limits under `[limits]`, those of missing symbols
-    /// under `[signal]`, those of the bucket under `[s3]`. A flag wins over its
+    /// under `[signal]`, those of the bucket under `[s3]`, those of scanned folders under `[scan]`. A flag wins over its
     /// `UNHEX_*` variable, a variable over the file, the file over the default.
     #[arg(long, env = "UNHEX_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -185,6 +190,9 @@ pub struct Settings {
     /// The bucket with everything that is stored.
     #[command(flatten)]
     pub s3: S3Settings,
+    /// Which folders are scanned.
+    #[command(flatten)]
+    pub scan: ScanSettings,
     /// When missing symbols are alerted on.
     #[command(flatten)]
     pub signal: SignalSettings,
@@ -209,6 +217,7 @@ impl Settings {
             upstream_allow_private: self.upstream_allow_private.or(under.upstream_allow_private),
             trusted_proxy: self.trusted_proxy.or(under.trusted_proxy),
             s3: self.s3.over(under.s3),
+            scan: self.scan.over(under.scan),
             signal: self.signal.over(under.signal),
             limits: self.limits.over(under.limits),
         }
@@ -314,6 +323,7 @@ fn resolve(settings: Settings, write_token: Option<WriteToken>) -> Result<Config
         },
         trusted_proxies: TrustedProxies(settings.trusted_proxy.unwrap_or_default()),
         s3: settings.s3.resolve(),
+        scan: settings.scan.resolve(),
         signal: settings.signal.resolve(),
         limits: settings.limits.resolve(),
     })

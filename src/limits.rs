@@ -13,6 +13,13 @@ use serde::Deserialize;
 
 pub use unit::{Bytes, Count, ParseLimitError, Seconds, Unit};
 
+impl Count {
+    /// The number that was set.
+    pub fn number(self) -> usize {
+        Self::value(self.0)
+    }
+}
+
 /// A limit as documentation shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitEntry {
@@ -185,6 +192,13 @@ limits! {
     upstream_rest_seconds_max: Seconds = 30, "UNHEX_UPSTREAM_REST_SECONDS_MAX";
     /// Memory for source files that were fetched from upstream servers, for an hour at most.
     upstream_sources_bytes_max: Bytes = 64 << 20, "UNHEX_UPSTREAM_SOURCES_BYTES_MAX";
+    /// Disk for members of scanned archives that were asked for, the least recently used out; a member
+    /// that is larger than all of it is still served, once.
+    scan_members_bytes_max: Bytes = 10 << 30, "UNHEX_SCAN_MEMBERS_BYTES_MAX";
+    /// Disk for symbol indexes of scanned files, the least recently used out.
+    scan_indexes_bytes_max: Bytes = 10 << 30, "UNHEX_SCAN_INDEXES_BYTES_MAX";
+    /// Largest member of a scanned archive: the debug files of browsers have 4 GB.
+    scan_member_bytes_max: Bytes = 16 << 30, "UNHEX_SCAN_MEMBER_BYTES_MAX";
     /// How long one `/metadata` query may search; the reference server takes 5 s too.
     metadata_seconds_max: Seconds = 5, "UNHEX_METADATA_SECONDS_MAX";
     /// Results of one `/metadata` query: a whole distribution's `/usr/bin` fits.

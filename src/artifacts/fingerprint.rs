@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 /// Where a file lies, how long it is, and when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Fingerprint {
+pub struct Fingerprint {
     device: u64,
     inode: u64,
     pub(super) size_bytes: u64,
@@ -18,7 +18,7 @@ impl Fingerprint {
     ///
     /// # Errors
     /// If the system does not say.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
+    pub fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self {
             device: metadata.dev(),

@@ -10,7 +10,7 @@ use unhex_build_id::BuildId;
 use super::Inner;
 use super::blobs::BlobRef;
 use super::layout::RecordName;
-use super::located::{ArtifactKind, IndexFile, LocateError, Origin};
+use super::located::{ArtifactKind, IndexFile, IndexHome, LocateError, Origin};
 use super::publish::Publish;
 use super::record::{ArtifactRecord, IndexRecord, Provenance, RecordBody, TombstoneRecord};
 use super::state::{State, Stored};
@@ -82,7 +82,7 @@ impl Inner {
         let best = state.artifacts.iter().find(is_source);
         let executable = state.best(ArtifactKind::Executable);
         Ok(IndexFile {
-            name: index.name,
+            home: IndexHome::Record(index.name),
             path: file.path,
             lease: file.lease,
             size_bytes: file.size_bytes,

@@ -170,7 +170,7 @@ impl Inner {
         let name = format!("{}.index", self.clock.upload_id());
         let output = self.store.staging().folder().join(name);
         let converted = self.indexing.converter.convert(&sources, &output).await;
-        let supplement = supplement.map(|file| ContentHash(file.sha256));
+        let supplement = supplement.map(|file| ContentHash(file.tag));
         let result = converted.map_err(|error| LocateError::Converter {
             detail: error.detail,
         })?;
@@ -247,7 +247,7 @@ impl Inner {
 fn conversion_source(file: &Artifact) -> ConversionSource {
     ConversionSource {
         path: file.path.clone(),
-        sha256: file.sha256,
+        sha256: file.tag,
     }
 }
 

@@ -63,9 +63,11 @@ impl Inner {
             path: opened.path,
             lease: opened.lease,
             size_bytes: opened.size_bytes,
-            sha256: body.sha256.0,
+            tag: body.sha256.0,
             modified: UNIX_EPOCH + Duration::from_secs(body.provenance.at_unix_seconds),
             file_name: body.provenance.file_name.clone(),
+            archive: None,
+            unchanged: None,
             origin: body.origin,
         })
     }
@@ -80,7 +82,7 @@ impl Inner {
             let Some(artifact) = self.locate(id, kind).await? else {
                 continue;
             };
-            if looked_at.replace(artifact.sha256) == Some(artifact.sha256) {
+            if looked_at.replace(artifact.tag) == Some(artifact.tag) {
                 continue;
             }
             let (path, name) = (artifact.path.clone(), name.to_owned());

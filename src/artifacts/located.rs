@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use unhex_symbols::quality::Quality;
 use unhex_symbols::segments::LoadSegments;
 
+use super::fingerprint::Fingerprint;
 use super::layout::RecordName;
 use super::store::{Lease, StoreError};
 use crate::conversion::IndexFailure;
@@ -64,6 +65,8 @@ pub enum Origin {
     Upload,
     /// It was fetched from an upstream debuginfod server.
     Upstream,
+    /// It lies in a folder that is scanned, or in an archive there, and is served from there.
+    Scanned,
 }
 
 /// A file that lies complete and verified on this disk.
@@ -77,12 +80,19 @@ pub struct Artifact {
     pub lease: Lease,
     /// Its length.
     pub size_bytes: u64,
-    /// SHA-256 of its bytes.
-    pub sha256: [u8; 32],
-    /// When it was uploaded, in whole seconds.
+    /// Another one for other bytes: their SHA-256, or of a file in place that of its path, length
+    /// and times.
+    pub tag: [u8; 32],
+    /// When it was uploaded, in whole seconds; of a file in place when it was changed last.
     pub modified: SystemTime,
-    /// The file name that the uploader gave.
+    /// The file name that the uploader gave; of a file in place its path, in an archive that of the
+    /// member.
     pub file_name: Option<String>,
+    /// The path of the archive in place that has it.
+    pub archive: Option<String>,
+    /// What tells that others have changed the file while it was being read; nobody changes files
+    /// of the store.
+    pub unchanged: Option<Fingerprint>,
     /// How it came here.
     pub origin: Origin,
 }
@@ -127,15 +137,16 @@ pub enum IndexLookup {
 /// it verifies it, and reports damage to [`Artifacts::forget_index`](super::Artifacts::forget_index).
 #[derive(Clone, Debug)]
 pub struct IndexFile {
-    /// The name of its record.
-    pub name: RecordName,
+    /// Where it is at home.
+    pub home: IndexHome,
     /// Its path, to be mapped. The file stays there as long as `lease` is kept.
     pub path: PathBuf,
     /// Keeps the file at its path.
     pub lease: Lease,
     /// Its length.
     pub size_bytes: u64,
-    /// SHA-256 of its bytes: the key of the cache of open indexes.
+    /// Another one for other bytes, the key of the cache of open indexes: their SHA-256, or of files in
+    /// place that of what it was made from.
     pub sha256: [u8; 32],
     /// SHA-256 of the files that it was made from, which it has to name.
     pub sources: Vec<[u8; 32]>,
@@ -145,6 +156,15 @@ pub struct IndexFile {
     pub origin: Origin,
     /// Program headers of the executable, if one is known, whoever uploaded it and when.
     pub segments: Option<Arc<LoadSegments>>,
+}
+
+/// What an index belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexHome {
+    /// The record of this name, in the store.
+    Record(RecordName),
+    /// Files in place.
+    InPlace,
 }
 
 /// Why it is not known now whether something exists. Never remembered.
@@ -175,6 +195,12 @@ pub enum LocateError {
     #[error("upstream servers cannot say: {detail}")]
     Upstream {
         /// What failed, by server.
+        detail: String,
+    },
+    /// Files in place cannot be read, or have not all been looked at.
+    #[error("files in place cannot be read: {detail}")]
+    InPlace {
+        /// What failed.
         detail: String,
     },
     /// The converter cannot be run; this says nothing about the files.

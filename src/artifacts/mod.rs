@@ -17,6 +17,7 @@ mod delete;
 mod fingerprint;
 mod homes;
 mod identities;
+mod in_place;
 mod index_files;
 mod index_standing;
 mod indexing;
@@ -33,7 +34,7 @@ mod publish;
 mod receive;
 pub mod record;
 mod seal;
-mod single_flight;
+pub(crate) mod single_flight;
 mod source_path;
 mod sources;
 pub mod state;
@@ -46,13 +47,15 @@ pub use crate::conversion::{IndexFailure, IndexFailureKind};
 pub use clock::Clock;
 pub use content_hash::{ContentHash, ParseContentHashError};
 pub use delete::{DeleteError, Deletion};
+pub use fingerprint::Fingerprint;
+pub use in_place::InPlace;
 pub use index_standing::{IndexStanding, Plan};
 pub use ingested::{IndexProgress, IngestError, Ingested, Target, Upload};
 pub use layout::{ParseRecordNameError, ParseUploadIdError, RecordKind, RecordName, UploadId};
 pub use listing::Listed;
 pub use located::{
-    Artifact, ArtifactKind, IndexFile, IndexLookup, LocateError, Origin, ParseArtifactKindError,
-    Section, Source,
+    Artifact, ArtifactKind, IndexFile, IndexHome, IndexLookup, LocateError, Origin,
+    ParseArtifactKindError, Section, Source,
 };
 pub use mapped::FileMap;
 pub use offers::{Completion, DirectPut, Offer, Parcel};
@@ -107,6 +110,8 @@ pub struct ArtifactsParts {
     pub clock: Clock,
     /// Bounds on uploads.
     pub limits: ArtifactLimits,
+    /// Files that are served from where they lie, beside the store.
+    pub in_place: Option<Arc<dyn InPlace>>,
     /// Who is asked for what the store has not.
     pub upstreams: Upstreams,
     /// Where its caches are counted.
@@ -152,6 +157,7 @@ struct Inner {
     bundles: Bundles,
     offers: moka::sync::Cache<UploadId, Offer>,
     indexing: Indexing,
+    in_place: Option<Arc<dyn InPlace>>,
     upstreams: Upstreams,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -165,6 +171,7 @@ impl Artifacts {
             converter,
             clock,
             limits,
+            in_place,
             upstreams,
             metrics,
             tasks,
@@ -187,6 +194,7 @@ impl Artifacts {
                     .max_capacity(OFFERS_MAX)
                     .build(),
                 indexing: Indexing::new(converter, tasks.clone()),
+                in_place,
                 upstreams,
                 store,
                 clock,
@@ -234,20 +242,10 @@ impl Artifacts {
     /// # Errors
     /// If the answer is not known now.
     pub async fn index(&self, id: &BuildId) -> Result<IndexLookup, LocateError> {
-        self.inner.index(id).await
+        self.inner.index_here(id).await
     }
 
-    /// Deletes an index that cannot be read, so that the next look-up makes it anew. Answers `false`,
-    /// and leaves it, when one of this build ID was made anew within the last hour: that does not
-    /// help then.
-    ///
-    /// # Errors
-    /// If the store cannot be read or written now.
-    pub async fn forget_index(&self, id: &BuildId, index: &IndexFile) -> Result<bool, LocateError> {
-        self.inner.forget_index(id, index.name).await
-    }
-
-    /// Everything that is known of a build ID; empty when that is nothing.
+    /// Everything that the store knows of a build ID; empty when that is nothing.
     ///
     /// # Errors
     /// If it cannot be read now.

@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 /// The result of a flight; `None` when its task was cut off or panicked.
-pub(super) type Landing<V> = Shared<BoxFuture<'static, Option<V>>>;
+pub(crate) type Landing<V> = Shared<BoxFuture<'static, Option<V>>>;
 
 /// At most one running task per key.
-pub(super) struct SingleFlight<K, V> {
+pub(crate) struct SingleFlight<K, V> {
     flights: Arc<Mutex<HashMap<K, Landing<V>>>>,
     tasks: TaskTracker,
 }
@@ -29,7 +29,7 @@ where
     V: Clone + Send + Sync + 'static,
 {
     /// No flights yet; tasks will be counted by `tasks`.
-    pub(super) fn new(tasks: TaskTracker) -> Self {
+    pub(crate) fn new(tasks: TaskTracker) -> Self {
         Self {
             flights: Arc::default(),
             tasks,
@@ -42,7 +42,7 @@ where
     }
 
     /// Joins the flight of `key`, or starts one with the future that `work` makes.
-    pub(super) fn join<F>(&self, key: K, work: impl FnOnce() -> F) -> Landing<V>
+    pub(crate) fn join<F>(&self, key: K, work: impl FnOnce() -> F) -> Landing<V>
     where
         F: Future<Output = V> + Send + 'static,
     {

@@ -10,9 +10,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::app::App;
+use crate::app::{App, Background};
 use crate::config::{self, Config, LogConfig, LogFormat, ServeArgs};
 use crate::http::Server;
+use crate::scan::Scan;
 
 /// How long the end of the process waits for reads and writes that do not return.
 const STUCK_SECONDS: Duration = Duration::from_secs(2);
@@ -27,13 +28,16 @@ Examples:
       For a container: each flag has a variable.
   unhex serve --upload-bytes-max 2GiB --connections-max 500
       Other limits; --help lists them all, docs/limits.md with reasons.
+  unhex serve --scan /usr/lib/debug --scan /srv/packages --scan-exclude '/tmp/'
+      In the place of elfutils' debuginfod: debug files, .deb, .rpm and .tar from where they lie.
 
 Clients:
   export DEBUGINFOD_URLS=http://127.0.0.1:8002
   gdb ./program
   curl -T program.debug http://127.0.0.1:8002/buildid/BUILD_ID/debuginfo
 
-SIGTERM and SIGINT stop it: no new connections, running requests are finished.";
+SIGTERM and SIGINT stop it: no new connections, running requests are finished. With --scan, SIGUSR1
+scans at once and SIGUSR2 grooms.";
 
 /// Run the symbol server.
 #[derive(Debug, clap::Args)]
@@ -101,6 +105,9 @@ async fn serve_until_told(config: Config) -> anyhow::Result<()> {
     };
     let anonymous = config.write_token.is_none();
     let app = App::open(config).await?;
+    if let Some(scan) = &app.scan {
+        scan_when_told(scan.clone(), &app.background)?;
+    }
     let server = Server::bind(app)
         .await
         .with_context(|| format!("cannot listen on {listen}"))?;
@@ -119,6 +126,23 @@ async fn serve_until_told(config: Config) -> anyhow::Result<()> {
         })
         .await;
     info!("stopped");
+    Ok(())
+}
+
+/// Scans at SIGUSR1 and grooms at SIGUSR2, as the reference server does.
+fn scan_when_told(scan: Scan, background: &Background) -> anyhow::Result<()> {
+    let mut rescan = signal(SignalKind::user_defined1())?;
+    let mut groom = signal(SignalKind::user_defined2())?;
+    let stopping = background.stopping.clone();
+    background.tasks.spawn(async move {
+        loop {
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                _ = rescan.recv() => scan.rescan(),
+                _ = groom.recv() => scan.groom(),
+            }
+        }
+    });
     Ok(())
 }
 

@@ -73,6 +73,9 @@ pub(super) async fn get_artifact(State(app): State<App>, request: Request) -> Re
         }
     };
     app.metrics.debuginfod(artifact_type, result);
+    if let Some(scan) = &app.scan {
+        scan.answered(response.status().as_u16(), artifact_type);
+    }
     response
 }
 

@@ -19,7 +19,7 @@ use super::error::{ApiError, ApiErrorKind};
 use super::file_body::FileBody;
 use super::outlet::Outlet;
 use super::sent_file::SentFile;
-use crate::artifacts::{Artifact, Section, Source};
+use crate::artifacts::{Artifact, Origin, Section, Source};
 
 const OCTET_STREAM: HeaderValue = HeaderValue::from_static("application/octet-stream");
 /// Never `immutable`: a better artifact replaces a worse one under the same build ID.
@@ -29,6 +29,7 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const SENT_BYTES_MIN: u64 = 32 << 10;
 const X_DEBUGINFOD_SIZE: HeaderName = HeaderName::from_static("x-debuginfod-size");
 const X_DEBUGINFOD_FILE: HeaderName = HeaderName::from_static("x-debuginfod-file");
+const X_DEBUGINFOD_ARCHIVE: HeaderName = HeaderName::from_static("x-debuginfod-archive");
 const X_DEBUGINFOD_MAXSIZE: HeaderName = HeaderName::from_static("x-debuginfod-maxsize");
 
 /// What is served, before conditions and ranges.
@@ -37,7 +38,33 @@ pub(super) struct Download {
     size_bytes: u64,
     etag: String,
     modified: SystemTime,
-    file_name: Option<String>,
+    file_name: Option<FileName>,
+    archive: Option<String>,
+}
+
+/// How much of a name is shown.
+enum FileName {
+    /// Its last part: folders of the uploader's machine are nobody's business.
+    Last(String),
+    /// The path of a scanned file, as the reference server shows it.
+    Whole(String),
+}
+
+impl FileName {
+    fn of(artifact: &Artifact) -> Option<Self> {
+        let name = artifact.file_name.clone()?;
+        Some(match artifact.origin {
+            Origin::Scanned => Self::Whole(name),
+            Origin::Upload | Origin::Upstream => Self::Last(name),
+        })
+    }
+
+    fn shown(&self) -> Option<HeaderValue> {
+        match self {
+            Self::Last(name) => base_name(name),
+            Self::Whole(path) => visible(path),
+        }
+    }
 }
 
 enum Content {
@@ -53,9 +80,10 @@ impl Download {
     pub(super) fn file(artifact: Artifact) -> Self {
         Self {
             size_bytes: artifact.size_bytes,
-            etag: format!("\"{}\"", Hex(&artifact.sha256)),
+            etag: format!("\"{}\"", Hex(&artifact.tag)),
             modified: artifact.modified,
-            file_name: artifact.file_name.clone(),
+            file_name: FileName::of(&artifact),
+            archive: artifact.archive.clone(),
             content: Content::File {
                 artifact,
                 offset_bytes: 0,
@@ -72,9 +100,10 @@ impl Download {
         } = section;
         Self {
             size_bytes,
-            etag: format!("\"{}-{offset_bytes}-{size_bytes}\"", Hex(&artifact.sha256)),
+            etag: format!("\"{}-{offset_bytes}-{size_bytes}\"", Hex(&artifact.tag)),
             modified: artifact.modified,
-            file_name: artifact.file_name.clone(),
+            file_name: FileName::of(&artifact),
+            archive: artifact.archive.clone(),
             content: Content::File {
                 artifact,
                 offset_bytes,
@@ -87,7 +116,8 @@ impl Download {
             size_bytes: u64::try_from(source.bytes.len()).unwrap_or(u64::MAX),
             etag: format!("\"{}\"", Hex(&Sha256::digest(&source.bytes))),
             modified: source.modified,
-            file_name: Some(source.path),
+            file_name: Some(FileName::Last(source.path)),
+            archive: None,
             content: Content::Memory(source.bytes),
         }
     }
@@ -148,8 +178,11 @@ impl Download {
         headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
         headers.insert(header::ACCEPT_RANGES, BYTES);
         headers.insert(X_DEBUGINFOD_SIZE, self.size_bytes.into());
-        if let Some(name) = self.file_name.as_deref().and_then(base_name) {
+        if let Some(name) = self.file_name.as_ref().and_then(FileName::shown) {
             headers.insert(X_DEBUGINFOD_FILE, name);
+        }
+        if let Some(path) = self.archive.as_deref().and_then(visible) {
+            headers.insert(X_DEBUGINFOD_ARCHIVE, path);
         }
         Ok(headers)
     }
@@ -174,12 +207,14 @@ impl Download {
                     ..range.end.saturating_add(offset_bytes);
                 let (file, size_bytes) = (artifact.file, artifact.size_bytes);
                 let is_long = range.end.saturating_sub(range.start) >= SENT_BYTES_MIN;
-                let lease = artifact.lease;
-                match outlet.filter(|_| is_long) {
+                // What others may write to is looked at before its last piece goes out.
+                let is_stored = artifact.unchanged.is_none();
+                let (lease, opened) = (artifact.lease, (size_bytes, artifact.unchanged));
+                match outlet.filter(|_| is_long && is_stored) {
                     Some(outlet) => SentFile::open(file, size_bytes, range, outlet.clone())
                         .await
                         .map(|body| Body::new(body.under(lease))),
-                    None => FileBody::open(file, size_bytes, range)
+                    None => FileBody::open(file, opened, range)
                         .await
                         .map(|body| Body::new(body.under(lease))),
                 }
@@ -226,14 +261,18 @@ fn header_value(text: &str) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(text).map_err(ApiError::internal)
 }
 
-/// The last part of a path, with `?` for what a header cannot carry. Folders of the uploader's
-/// machine are nobody's business.
+/// The last part of a path, with `?` for what a header cannot carry.
 fn base_name(path: &str) -> Option<HeaderValue> {
     let name = path
         .rsplit(['/', '\\'])
         .next()
         .filter(|name| !name.is_empty())?;
-    let shown: String = name
+    visible(name)
+}
+
+/// A text with `?` for what a header cannot carry.
+fn visible(text: &str) -> Option<HeaderValue> {
+    let shown: String = text
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect();
@@ -265,10 +304,12 @@ mod tests {
             path: "/nowhere".into(),
             lease: crate::artifacts::store::Lease::unlimited(),
             size_bytes: 10,
-            sha256: [0xab; 32],
+            tag: [0xab; 32],
             modified: SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777),
             file_name: Some("/home/ci/prog".to_owned()),
-            origin: crate::artifacts::Origin::Upload,
+            archive: None,
+            unchanged: None,
+            origin: Origin::Upload,
         })
     }
 

@@ -249,6 +249,9 @@ impl From<LocateError> for ApiError {
             LocateError::Damaged { .. } => "a stored object is damaged; the server's log names it",
             LocateError::Upstream { .. } => "upstream servers cannot say now; ask again later",
             LocateError::NoRoom { .. } => "the disk of this server is full; ask again later",
+            LocateError::InPlace { .. } => {
+                "the scanned files are not all known now; ask again later"
+            }
             _ => "the object store cannot be read now; ask again later",
         };
         let lasts = matches!(error, LocateError::Damaged { .. });

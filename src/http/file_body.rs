@@ -15,6 +15,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use rustix::io::ReadWriteFlags;
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use crate::artifacts::Fingerprint;
 use crate::artifacts::store::Lease;
 
 /// What is read at once: large enough that a system call costs nothing beside its copy, small
@@ -34,6 +35,8 @@ pub(super) struct FileBody {
     ahead: Ahead,
     /// Keeps what the file is a part of from being given up.
     _in_use: Lease,
+    /// What the file has to be still when its last piece was read.
+    unchanged: Option<Fingerprint>,
 }
 
 /// The piece that comes next.
@@ -45,11 +48,17 @@ enum Ahead {
 }
 
 impl FileBody {
-    /// Reads the first piece of `range`, so that a file that cannot be read never gets a 200.
+    /// Reads the first piece of `range`, so that a file that cannot be read never gets a 200. A file that
+    /// others may write to says what it has to be still at the end: if it was changed meanwhile, the body
+    /// ends in an error before its last piece.
     ///
     /// # Errors
     /// If the file is not `size_bytes` long, or cannot be read.
-    pub(super) async fn open(file: File, size_bytes: u64, range: Range<u64>) -> io::Result<Self> {
+    pub(super) async fn open(
+        file: File,
+        (size_bytes, unchanged): (u64, Option<Fingerprint>),
+        range: Range<u64>,
+    ) -> io::Result<Self> {
         let file = Arc::new(file);
         let mut body = Self {
             left_bytes: range.end.saturating_sub(range.start),
@@ -57,19 +66,23 @@ impl FileBody {
             ahead: Ahead::End,
             file: Arc::clone(&file),
             _in_use: Lease::unlimited(),
+            unchanged,
         };
         let piece = body.next_piece();
-        if let Some(first) = read_cached(&file, &piece, size_bytes) {
+        if unchanged.is_none()
+            && let Some(first) = read_cached(&file, &piece, size_bytes)
+        {
             body.ahead = Ahead::There(first);
             return Ok(body);
         }
+        let unchanged = body.unchanged_behind();
         let first = spawn_blocking(move || {
             let found = file.metadata()?.len();
             if found != size_bytes {
                 let detail = format!("it has {found} bytes instead of {size_bytes}");
                 return Err(io::Error::other(detail));
             }
-            read_piece(&file, piece)
+            read_unchanged(&file, piece, unchanged)
         });
         body.ahead = Ahead::There(first.await??);
         Ok(body)
@@ -93,13 +106,21 @@ impl FileBody {
         piece
     }
 
+    /// What the file has to be behind the piece that is read next, if that is the last one.
+    fn unchanged_behind(&self) -> Option<Fingerprint> {
+        self.unchanged.filter(|_| self.unread.is_empty())
+    }
+
     fn read_ahead(&mut self) {
         let piece = self.next_piece();
         self.ahead = if piece.is_empty() {
             Ahead::End
         } else {
             let file = Arc::clone(&self.file);
-            Ahead::Read(spawn_blocking(move || read_piece(&file, piece)))
+            let unchanged = self.unchanged_behind();
+            Ahead::Read(spawn_blocking(move || {
+                read_unchanged(&file, piece, unchanged)
+            }))
         };
     }
 }
@@ -115,6 +136,21 @@ fn read_cached(file: &File, piece: &Range<u64>, size_bytes: u64) -> Option<Bytes
     let slices = &mut [IoSliceMut::new(&mut bytes)];
     let read = rustix::io::preadv2(file, slices, piece.start, ReadWriteFlags::NOWAIT);
     (read == Ok(bytes.len())).then(|| bytes.into())
+}
+
+/// Reads exactly `piece`, of a file that is not changed behind it.
+fn read_unchanged(
+    file: &File,
+    piece: Range<u64>,
+    unchanged: Option<Fingerprint>,
+) -> io::Result<Bytes> {
+    let bytes = read_piece(file, piece)?;
+    match unchanged {
+        Some(before) if Fingerprint::of(file)? != before => {
+            Err(io::Error::other("it was changed while it was read"))
+        }
+        _ => Ok(bytes),
+    }
 }
 
 /// Reads exactly `piece`, without first writing zeros where it will be.
@@ -197,7 +233,7 @@ mod tests {
         let file = file_of(&bytes);
         for range in [0..0, 0..1, 5..262_149, 0..700_001, 700_000..700_001] {
             let slice = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
-            let body = FileBody::open(file.reopen().unwrap(), 700_001, range)
+            let body = FileBody::open(file.reopen().unwrap(), (700_001, None), range)
                 .await
                 .unwrap();
             assert_eq!(body.size_hint().exact(), Some(slice.len() as u64));
@@ -210,16 +246,33 @@ mod tests {
     async fn a_file_of_another_length_is_refused_before_anything_is_sent() {
         let file = file_of(b"short");
         assert!(
-            FileBody::open(file.reopen().unwrap(), 6, 0..6)
+            FileBody::open(file.reopen().unwrap(), (6, None), 0..6)
                 .await
                 .is_err()
         );
     }
 
     #[tokio::test]
+    async fn a_file_that_is_changed_meanwhile_ends_in_an_error_before_its_last_byte() {
+        for changed in [false, true] {
+            let file = file_of(&vec![7; 1 << 20]);
+            let before = Fingerprint::of(file.as_file()).unwrap();
+            let opened = (1 << 20, Some(before));
+            let body = FileBody::open(file.reopen().unwrap(), opened, 0..1 << 20)
+                .await
+                .unwrap();
+            if changed {
+                let written = file.reopen().unwrap();
+                written.set_modified(std::time::UNIX_EPOCH).unwrap();
+            }
+            assert_eq!(body.collect().await.is_err(), changed);
+        }
+    }
+
+    #[tokio::test]
     async fn a_file_that_shrinks_ends_in_an_error_not_in_silence() {
         let file = file_of(&vec![7; 1 << 20]);
-        let body = FileBody::open(file.reopen().unwrap(), 1 << 20, 0..1 << 20)
+        let body = FileBody::open(file.reopen().unwrap(), (1 << 20, None), 0..1 << 20)
             .await
             .unwrap();
         file.as_file().set_len(300_000).unwrap();

@@ -1,7 +1,10 @@
-//! Which builds have a file of a name: elfutils' metadata query, over the names that uploaders gave.
+//! Which builds have a file of a name: elfutils' metadata query, over the names that uploaders gave and
+//! the paths of scanned files.
 //!
 //! It reads the state of every build, page by page, so it is bounded in time and in results and
 //! says `complete: false` when it stopped before the end; the client then knows that more may exist.
+
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -32,6 +35,15 @@ enum Query {
     Glob(Glob),
 }
 
+impl Query {
+    fn asks_for(&self, file: &str) -> bool {
+        match self {
+            Self::File(name) => name == file,
+            Self::Glob(pattern) => pattern.matches(file),
+        }
+    }
+}
+
 /// The answer, in the shape that elfutils 0.192 gave it.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
 pub(super) struct Metadata {
@@ -48,8 +60,12 @@ struct MetadataResult {
     r#type: &'static str,
     /// The build ID, in lower-case hex.
     buildid: String,
-    /// The file name that its uploader gave.
+    /// The file name that its uploader gave; of a scanned file its path, in an archive that of the
+    /// member.
     file: String,
+    /// The path of the scanned archive that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<String>,
 }
 
 /// Which builds have a file of this name.
@@ -70,7 +86,9 @@ struct MetadataResult {
 )]
 pub(super) async fn get_metadata(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
     let answered = async {
-        let found = search(&app, &query(&uri)?).await?;
+        let query = Arc::new(query(&uri)?);
+        let mut found = search(&app, &query).await?;
+        found.add_scanned(&app, query).await?;
         let response = Json(found).into_response();
         let size = http_body::Body::size_hint(response.body()).lower();
         check_size(size, &headers)?;
@@ -105,6 +123,35 @@ fn parameter(uri: &Uri, name: &str) -> Result<Option<String>, ApiError> {
     match percent_decode_str(value).decode_utf8() {
         Ok(text) => Ok(Some(text.into_owned())),
         Err(_not_utf8) => Err(ApiError::bad_request(format!("{name} is not UTF-8"))),
+    }
+}
+
+impl Metadata {
+    /// Adds the scanned files that are asked for.
+    async fn add_scanned(&mut self, app: &App, query: Arc<Query>) -> Result<(), ApiError> {
+        let Some(scan) = app.scan.clone() else {
+            return Ok(());
+        };
+        let limits = &app.config.limits;
+        let results_max = limits.metadata_results_max;
+        let deadline = std::time::Instant::now() + limits.metadata_seconds_max;
+        let looking = tokio::task::spawn_blocking(move || {
+            scan.files_named(|file| query.asks_for(file), (results_max, deadline))
+        });
+        let (named, is_complete) = looking.await.map_err(ApiError::internal)?;
+        self.complete &= is_complete;
+        self.results
+            .extend(named.into_iter().map(|named| MetadataResult {
+                r#type: named.kind.as_str(),
+                buildid: named.build_id,
+                file: named.file,
+                archive: named.archive,
+            }));
+        if self.results.len() > results_max {
+            self.results.truncate(results_max);
+            self.complete = false;
+        }
+        Ok(())
     }
 }
 
@@ -147,14 +194,11 @@ fn results(id: &BuildId, state: &state::State, query: &Query) -> Vec<MetadataRes
         .into_iter()
         .filter_map(|kind| {
             let file = state.best(kind)?.body.provenance.file_name.as_deref()?;
-            let asked = match query {
-                Query::File(name) => name == file,
-                Query::Glob(pattern) => pattern.matches(file),
-            };
-            asked.then(|| MetadataResult {
+            query.asks_for(file).then(|| MetadataResult {
                 r#type: kind.as_str(),
                 buildid: id.to_string(),
                 file: file.to_owned(),
+                archive: None,
             })
         })
         .collect()

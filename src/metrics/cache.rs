@@ -21,6 +21,10 @@ pub enum Cache {
     UpstreamAbsent,
     /// Source files that were fetched from upstream.
     UpstreamSources,
+    /// Members of scanned archives, unpacked.
+    ScannedMembers,
+    /// Symbol indexes of scanned files.
+    ScannedIndexes,
 }
 
 impl Cache {
@@ -33,6 +37,8 @@ impl Cache {
             Self::Files => "files",
             Self::UpstreamAbsent => "upstream_absent",
             Self::UpstreamSources => "upstream_sources",
+            Self::ScannedMembers => "scanned_members",
+            Self::ScannedIndexes => "scanned_indexes",
         }
     }
 }

@@ -190,7 +190,8 @@ metrics! {
     /// Questions to a cache by its name and by result, hit or miss. In memory: states (what is known of
     /// build IDs), absent (build IDs of which nothing is stored), indexes (open symbol indexes),
     /// `source_bundles` (their directories), `upstream_absent` (what no upstream server has),
-    /// `upstream_sources` (source files from there). On the disk: files (fetched from the bucket).
+    /// `upstream_sources` (source files from there). On the disk: files (fetched from the bucket),
+    /// `scanned_members` (of archives, unpacked), `scanned_indexes` (symbol indexes of scanned files).
     cache_requests: IntCounterVec = "unhex_cache_requests_total" ["cache", "result"];
     /// Entries that had to go for lack of room, not those that grew old. Watch files: when it rises as
     /// fast as the misses, `--cache-bytes-max` is too small for what is asked for.
@@ -204,6 +205,42 @@ metrics! {
     /// When the file that goes next from the disk was last used, in seconds since 1970, or 0 when all
     /// are in use. `time()` less this is how long a file stays that nobody asks for.
     cache_oldest_use: GaugeVec = "unhex_cache_oldest_use_timestamp_seconds" ["cache"];
+    /// Scanned files that are known: served (they have something to serve) or `passed_over`. With
+    /// `--scan` only, as all of scanning.
+    scan_files: IntGaugeVec = "unhex_scan_files" ["kind"];
+    /// Build IDs of which a scanned folder has a file.
+    scan_build_ids: IntGaugeVec = "unhex_scan_build_ids" [];
+    /// Scanned files and folders that could not be read; the log names them.
+    scan_errors: IntCounterVec = "unhex_scan_errors_total" [];
+    /// Scanned files that were looked at since they were new or had changed, by `source`: file, or the
+    /// ending of an archive. As the reference server calls it.
+    scanned_files: IntCounterVec = "scanned_files_total" ["source"];
+    /// Bytes of those files, of which only headers are read unless they are archives. As the reference
+    /// server calls it.
+    scanned_bytes: IntCounterVec = "scanned_bytes_total" ["source"];
+    /// Executables that scans found. As the reference server calls it.
+    found_executables: IntCounterVec = "found_executable_total" ["source"];
+    /// Debug files that scans found. As the reference server calls it.
+    found_debuginfos: IntCounterVec = "found_debuginfo_total" ["source"];
+    /// Source files that scanned binaries name, counted when a binary is converted, since scans do not
+    /// read DWARF. As the reference server calls it.
+    found_sourcerefs: IntCounterVec = "found_sourcerefs_total" ["source"];
+    /// Rounds through all folders (traverse), files looked at (scan), groomings (groom). As the
+    /// reference server calls it.
+    thread_work: IntCounterVec = "thread_work_total" ["role"];
+    /// Files that wait to be looked at, by role scan. As the reference server calls it.
+    thread_pending: IntGaugeVec = "thread_work_pending" ["role"];
+    /// How many are at work now. As the reference server calls it.
+    thread_busy: IntGaugeVec = "thread_busy" ["role"];
+    /// Scanned files that grooming found as they were (fresh) or gone or changed (stale). As the reference
+    /// server calls it.
+    groomed: IntCounterVec = "groomed_total" ["decision"];
+    /// What is known of scanned files, as the reference server calls it.
+    groom: IntGaugeVec = "groom" ["statistic"];
+    /// Answers to debuginfod requests by status and type, as the reference server calls it.
+    debuginfod_responses: IntGaugeVec = "http_responses_transfer_bytes_count" ["code", "type"];
+    /// Always 1, as the reference server calls it.
+    scan_ready: IntGaugeVec = "ready" [];
     /// Resident memory of the server, without its conversion children.
     resident_bytes: IntGaugeVec = "process_resident_memory_bytes" [];
     /// Open files and sockets of the server.

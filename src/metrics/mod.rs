@@ -10,12 +10,14 @@ mod declared;
 mod process;
 mod queue;
 mod s3;
+mod scan;
 mod upstream;
 
 pub use cache::{Cache, CacheMeter};
 pub use declared::{METRICS, MetricEntry, document};
 pub use queue::{HoldOutcome, QueueClass, QueueMeter, QueueOutcome};
 pub use s3::{Direction, S3Request};
+pub use scan::{ScanCounts, ScanMeter, ScanRole};
 pub use upstream::{UpstreamMeter, UpstreamResult};
 
 use std::fmt;

@@ -4,6 +4,7 @@ use unhex_api::symbolize::ModuleStatus;
 use unhex_build_id::Identity;
 use unhex_symbols::quality::Quality;
 
+use crate::artifacts::state::State;
 use crate::artifacts::{Artifacts, IndexFailureKind, IndexStanding, LocateError};
 
 /// The status that `/symbolize` would answer now, but for its waiting.
@@ -18,6 +19,17 @@ pub async fn module_status(
         return Ok(ModuleStatus::UnknownBuildId);
     };
     let state = artifacts.state(&id).await?;
+    let stored = of_state(artifacts, &state)?;
+    Ok(match stored {
+        ModuleStatus::UnknownBuildId | ModuleStatus::NoDebugInfo => {
+            let in_place = artifacts.quality_in_place(&id)?.map(of_quality);
+            in_place.unwrap_or(stored)
+        }
+        stored => stored,
+    })
+}
+
+fn of_state(artifacts: &Artifacts, state: &State) -> Result<ModuleStatus, LocateError> {
     Ok(match state.index(artifacts.converter_version()) {
         IndexStanding::NoSources => {
             state.check_readable()?;

@@ -22,5 +22,6 @@ pub fn origin(origin: Origin) -> words::Origin {
     match origin {
         Origin::Upload => words::Origin::Upload,
         Origin::Upstream => words::Origin::Upstream,
+        Origin::Scanned => words::Origin::Scanned,
     }
 }

@@ -13,6 +13,7 @@ mod perf;
 mod proxy;
 mod renamed;
 mod replicas;
+mod scan;
 mod stores;
 mod symbol_server;
 mod tour;

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use unhex::artifacts::{
-    ArtifactKind, ContentHash, IndexFailure, IndexFailureKind, IndexLookup, IndexProgress,
-    LocateError,
+    ArtifactKind, ContentHash, IndexFailure, IndexFailureKind, IndexHome, IndexLookup,
+    IndexProgress, LocateError,
 };
 use unhex::conversion::{Converted, ConverterUnavailable};
 use unhex_build_id::BuildId;
@@ -243,8 +243,11 @@ async fn an_index_that_is_cut_or_missing_is_made_anew_once_an_hour(room: Room) {
         let IndexLookup::Ready(index) = replica.index(&build_id).await.unwrap() else {
             panic!("it was ready");
         };
+        let IndexHome::Record(name) = index.home else {
+            panic!("it is in the store");
+        };
         let whole = std::fs::read(&index.path).unwrap();
-        let keys = room.keys(&format!(".{}", index.name.upload)).await;
+        let keys = room.keys(&format!(".{}", name.upload)).await;
         let blob = keys.iter().find(|key| key.as_str().contains("/blob/"));
         room.overwrite(blob.unwrap(), damage).await;
         let lookup = replica.index(&build_id).await.unwrap();

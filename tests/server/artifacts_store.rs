@@ -372,6 +372,7 @@ fn artifacts(
         limits: ArtifactLimits::from(&Limits::default()),
         tasks: TaskTracker::new(),
         stopping: CancellationToken::new(),
+        in_place: None,
         upstreams: Upstreams::none(),
         metrics: Arc::new(Metrics::new()),
     })

@@ -99,6 +99,7 @@ impl<'a> Start<'a> {
         let artifacts = Artifacts::new(ArtifactsParts {
             store: Arc::clone(&store),
             converter: Arc::new(converter),
+            in_place: None,
             upstreams: Upstreams::none(),
             metrics: Arc::clone(metrics),
             clock: self.time.clock(),

@@ -10,6 +10,7 @@ use crate::{Breach, assert_none};
 /// Every room of `src/`, and the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("glob", &[]),
+    ("archive", &[]),
     ("limits", &[]),
     ("metrics", &["limits"]),
     ("config", &["limits"]),
@@ -27,6 +28,18 @@ const ROOMS: &[(&str, &[&str])] = &[
             "queue",
         ],
     ),
+    (
+        "scan",
+        &[
+            "archive",
+            "artifacts",
+            "config",
+            "conversion",
+            "disk_cache",
+            "limits",
+            "metrics",
+        ],
+    ),
     ("symbolize", &["artifacts", "limits", "metrics", "queue"]),
     (
         "signal",
@@ -41,6 +54,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "limits",
             "metrics",
             "queue",
+            "scan",
             "signal",
             "symbolize",
         ],
@@ -55,6 +69,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "limits",
             "metrics",
             "queue",
+            "scan",
             "signal",
             "symbolize",
         ],
@@ -63,6 +78,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "app",
+            "archive",
             "artifacts",
             "config",
             "conversion",
@@ -70,6 +86,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "http",
             "limits",
             "metrics",
+            "scan",
             "symbolize",
         ],
     ),

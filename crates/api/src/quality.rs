@@ -47,6 +47,8 @@ pub enum Origin {
     Upload,
     /// It was fetched from an upstream debuginfod server.
     Upstream,
+    /// It lies in a folder that the server scans, and is served from there.
+    Scanned,
 }
 
 impl Origin {
@@ -55,6 +57,7 @@ impl Origin {
         match self {
             Self::Upload => "upload",
             Self::Upstream => "upstream",
+            Self::Scanned => "scanned",
         }
     }
 }

@@ -22,7 +22,7 @@ use super::super::record::Provenance;
 use super::super::single_flight::Landing;
 use super::super::source_path::canonical_source_path;
 use super::super::state::State;
-use super::super::{Inner, homes, locate};
+use super::super::{Inner, homes, in_place, locate};
 use super::asker::Asker;
 use super::failure::Failure;
 use super::offer::Delivery;
@@ -72,15 +72,16 @@ impl Inner {
         (id, kind): (&BuildId, ArtifactKind),
         asker: &Asker,
     ) -> Result<Option<Artifact>, LocateError> {
-        if let Some(found) = self.locate(id, kind).await? {
-            return Ok(Some(found));
+        let (found, absent) = in_place::known(self.locate_here(id, kind).await)?;
+        if found.is_some() {
+            return Ok(found);
         }
         let Some(wanted) = Wanted::file(id, kind) else {
-            return Ok(None);
+            return absent;
         };
         match self.fetch(wanted, asker).await? {
             Fetched::Stored => self.locate(id, kind).await,
-            Fetched::Source(_) | Fetched::Absent => Ok(None),
+            Fetched::Source(_) | Fetched::Absent => absent,
         }
     }
 
@@ -91,19 +92,20 @@ impl Inner {
         (id, name): (&BuildId, &str),
         asker: &Asker,
     ) -> Result<Option<Section>, LocateError> {
-        let mut found = self.section(id, name).await?;
+        let (mut found, absent) = in_place::known(self.section_here(id, name).await)?;
         for kind in [ArtifactKind::Debuginfo, ArtifactKind::Executable] {
             if found.is_some() {
                 break;
             }
             let state = self.catalog.state(id).await?;
             if state.best(kind).is_none()
+                && !self.is_in_place(id, kind)
                 && self.locate_or_fetch((id, kind), asker).await?.is_some()
             {
                 found = self.section(id, name).await?;
             }
         }
-        Ok(found)
+        found.map_or(absent, |found| Ok(Some(found)))
     }
 
     /// As `source`, and then from upstream.
@@ -118,8 +120,12 @@ impl Inner {
         // A folder is no file.
         let path = canonical_source_path(path).filter(|path| !path.ends_with('/'));
         let Some(path) = path else { return Ok(None) };
+        let (found, absent) = in_place::known(self.source_in_place(id, &path).await)?;
+        if found.is_some() {
+            return Ok(found);
+        }
         let Fetched::Source(bytes) = self.fetch(Wanted::source(id, &path), asker).await? else {
-            return Ok(None);
+            return absent;
         };
         let state = self.catalog.state(id).await?;
         Ok(Some(Source {
@@ -135,7 +141,8 @@ impl Inner {
         self: &Arc<Self>,
         id: &BuildId,
     ) -> Result<Fetching, LocateError> {
-        if self.upstreams.servers.is_empty() {
+        let is_here = self.is_in_place(id, ArtifactKind::Debuginfo);
+        if self.upstreams.servers.is_empty() || is_here {
             return Ok(Fetching(None));
         }
         let missing = self.missing(id).await?;

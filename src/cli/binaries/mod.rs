@@ -5,7 +5,6 @@
 //! folder is still being read. Archives come from strangers: what is unpacked of them is bounded,
 //! goes into nameless temporary files, and the names in them are never used as paths.
 
-mod archive;
 mod beside;
 mod elf;
 mod glob;

@@ -10,42 +10,15 @@ use std::path::{Path, PathBuf};
 use unhex_symbols::elf::{ElfError, SplitDwarf, what_is_it};
 use walkdir::WalkDir;
 
-use super::archive::{self, ArchiveError, Format, Member};
 use super::beside::{companions, program_of_packed};
 use super::elf::ElfFacts;
 use super::glob::Glob;
 use super::mapped::Mapped;
 use super::{Binary, Content, Finding, Label, Part, WithoutBuildId};
+use crate::archive::{self, ArchiveError, ArchiveLimits, Format, Member};
 
 /// Bytes from the start of a file that tell what it is: tar has its mark at 257.
 const HEAD_BYTES: u64 = 512;
-
-/// Bounds on what is unpacked.
-#[derive(Clone, Debug)]
-pub(crate) struct SearchLimits {
-    /// Largest binary in an archive: the server takes none that is larger by default.
-    pub(crate) member_bytes_max: u64,
-    /// What any archive may unpack to: enough for the debug packages of kernels and browsers.
-    pub(crate) unpacked_bytes_min: u64,
-    /// Times its own size that an archive may unpack to, if that is more: real ones reach 20.
-    pub(crate) expansion_max: u64,
-    /// Files in one archive: a distribution's largest packages have about 100,000.
-    pub(crate) members_max: u64,
-    /// Memory of one xz decoder: `xz -9` takes 65 MiB.
-    pub(crate) xz_memory_bytes_max: u64,
-}
-
-impl Default for SearchLimits {
-    fn default() -> Self {
-        Self {
-            member_bytes_max: 8 << 30,
-            unpacked_bytes_min: 16 << 30,
-            expansion_max: 100,
-            members_max: 1_000_000,
-            xz_memory_bytes_max: 512 << 20,
-        }
-    }
-}
 
 /// What is looked for, and where to.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +28,7 @@ pub(crate) struct SearchOptions {
     /// Files must match none of these.
     pub(crate) exclude: Vec<Glob>,
     /// Bounds on what is unpacked.
-    pub(crate) limits: SearchLimits,
+    pub(crate) limits: ArchiveLimits,
 }
 
 /// Told of each finding; may end the search.

@@ -193,7 +193,7 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_value(quality).unwrap(), quality.as_str());
         }
-        for origin in [Origin::Upload, Origin::Upstream] {
+        for origin in [Origin::Upload, Origin::Upstream, Origin::Scanned] {
             assert_eq!(serde_json::to_value(origin).unwrap(), origin.as_str());
         }
     }

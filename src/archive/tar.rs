@@ -20,8 +20,12 @@ pub(super) fn unpack(
             continue;
         }
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let reader = &mut entry;
-        if each(RawMember { name, reader })?.is_break() {
+        let member = RawMember {
+            name,
+            modified: entry.header().mtime().unwrap_or_default(),
+            reader: &mut entry,
+        };
+        if each(member)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::bounded::{Bounded, Budget};
 use super::member::{RawMember, read_head};
-use super::{ArchiveError, EachMember, Format, Member, SearchLimits, ar, cpio, decoder, rpm, tar};
+use super::{ArchiveError, ArchiveLimits, EachMember, Format, Member, ar, cpio, decoder, rpm, tar};
 
 /// Archives in archives: a package in a layer in an image in a bundle.
 const DEPTH_MAX: u8 = 4;
@@ -16,7 +16,7 @@ pub(super) type EachRaw<'a> =
 
 /// One unpacking of an archive and all that is in it; the limits are for all of it together.
 pub(super) struct Unpacker<'a, 'each> {
-    pub(super) limits: &'a SearchLimits,
+    pub(super) limits: &'a ArchiveLimits,
     pub(super) budget: Budget,
     pub(super) members: u64,
     pub(super) each: &'a mut EachMember<'each>,
@@ -82,14 +82,18 @@ impl Unpacker<'_, '_> {
         if self.members > self.limits.members_max {
             return Err(ArchiveError::TooMany(self.limits.members_max));
         }
-        let RawMember { name, reader } = raw;
+        let RawMember {
+            name,
+            modified,
+            reader,
+        } = raw;
         let head = read_head(reader)?;
         if let Some(format) = Format::of_head(&head) {
             let whole = BufReader::new(head.chain(reader));
             return self.stream(whole, format, &level.within(&name));
         }
         if !decoder::is_compressed(&head) {
-            return self.hand_over(name, head, reader, level);
+            return self.hand_over((name, modified), head, reader, level);
         }
         let whole = BufReader::new(head.chain(reader));
         let plain = decoder::decode(whole, self.limits.xz_memory_bytes_max);
@@ -105,12 +109,12 @@ impl Unpacker<'_, '_> {
             let whole = BufReader::new(head.chain(plain));
             return self.stream(whole, Format::Tar, &level.within(&name));
         }
-        self.hand_over(name, head, &mut plain, level)
+        self.hand_over((name, modified), head, &mut plain, level)
     }
 
     fn hand_over(
         &mut self,
-        name: String,
+        (name, modified): (String, u64),
         head: Vec<u8>,
         reader: &mut dyn Read,
         level: &Level,
@@ -118,6 +122,7 @@ impl Unpacker<'_, '_> {
         (self.each)(&mut Member {
             label: format!("{}{name}", level.prefix),
             name,
+            modified,
             head,
             reader,
         })

@@ -33,6 +33,7 @@ pub(super) fn unpack(
             return Err(damaged("a file header without its mark"));
         }
         let mode = field(&header, 1)?;
+        let modified = field(&header, 5)?;
         let size_bytes = field(&header, 6)?;
         let name_bytes = field(&header, 11)?;
         if name_bytes > NAME_BYTES_MAX {
@@ -48,8 +49,12 @@ pub(super) fn unpack(
         let mut content = reader.by_ref().take(size_bytes);
         if mode & MODE_KIND == MODE_REGULAR && size_bytes > 0 {
             let name = String::from_utf8_lossy(name).into_owned();
-            let reader = &mut content;
-            if each(RawMember { name, reader })?.is_break() {
+            let member = RawMember {
+                name,
+                modified,
+                reader: &mut content,
+            };
+            if each(member)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

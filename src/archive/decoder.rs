@@ -1,17 +1,18 @@
-//! The bytes behind gzip, xz or zstd, told by the first bytes; anything else is taken as it is.
+//! The bytes behind gzip, xz, zstd or bzip2, told by the first bytes; anything else is taken as it is.
 
 use std::io::{self, BufRead, Read};
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
 use super::ArchiveError;
 
-/// `.xz`, or the older `.lzma` in old packages, or gzip, zstd or none.
+/// `.xz`, or the older `.lzma` or bzip2 in old packages, or gzip, zstd or none.
 ///
 /// # Errors
-/// If it is bzip2, or the decoder cannot be set up.
+/// If the decoder cannot be set up.
 pub(super) fn decode<'a>(
     mut reader: impl BufRead + 'a,
     xz_memory_bytes_max: u64,
@@ -34,15 +35,13 @@ pub(super) fn decode<'a>(
             ))
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::with_buffer(reader)?),
-        [b'B', b'Z', b'h', ..] => {
-            return Err(ArchiveError::Unsupported("bzip2 compression".to_owned()));
-        }
+        [b'B', b'Z', b'h', ..] => Box::new(MultiBzDecoder::new(reader)),
         _ => Box::new(reader),
     })
 }
 
 /// Whether a file starts like one that [`decode`] decompresses.
 pub(super) fn is_compressed(head: &[u8]) -> bool {
-    let magics: [&[u8]; 3] = [b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"];
+    let magics: [&[u8]; 4] = [b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh"];
     magics.iter().any(|magic| head.starts_with(magic))
 }

@@ -19,14 +19,40 @@ use std::io::{self, BufReader, Seek as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::search::SearchLimits;
 use bounded::Budget;
-pub(super) use member::Member;
+pub(crate) use member::Member;
 use unpacker::{Level, Unpacker};
+
+/// Bounds on what is unpacked.
+#[derive(Clone, Debug)]
+pub(crate) struct ArchiveLimits {
+    /// Largest binary in an archive: the server takes none that is larger by default.
+    pub(crate) member_bytes_max: u64,
+    /// What any archive may unpack to: enough for the debug packages of kernels and browsers.
+    pub(crate) unpacked_bytes_min: u64,
+    /// Times its own size that an archive may unpack to, if that is more: real ones reach 20.
+    pub(crate) expansion_max: u64,
+    /// Files in one archive: a distribution's largest packages have about 100,000.
+    pub(crate) members_max: u64,
+    /// Memory of one xz decoder: `xz -9` takes 65 MiB.
+    pub(crate) xz_memory_bytes_max: u64,
+}
+
+impl Default for ArchiveLimits {
+    fn default() -> Self {
+        Self {
+            member_bytes_max: 8 << 30,
+            unpacked_bytes_min: 16 << 30,
+            expansion_max: 100,
+            members_max: 1_000_000,
+            xz_memory_bytes_max: 512 << 20,
+        }
+    }
+}
 
 /// An archive format that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// A Debian package.
     Deb,
     /// A Red Hat package.
@@ -49,6 +75,8 @@ const ENDINGS: &[(&str, Format)] = &[
     (".tar.xz", Format::Tar),
     (".txz", Format::Tar),
     (".tar.zst", Format::Tar),
+    (".tar.bz2", Format::Tar),
+    (".tbz2", Format::Tar),
     (".tzst", Format::Tar),
     (".zip", Format::Zip),
 ];
@@ -56,7 +84,7 @@ const ENDINGS: &[(&str, Format)] = &[
 /// Why an archive could not be read to its end. What came before is good all the same.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(super) enum ArchiveError {
+pub(crate) enum ArchiveError {
     /// It cannot be read, or its compression is damaged.
     #[error("{0}")]
     Read(#[from] io::Error),
@@ -89,7 +117,7 @@ pub(super) enum ArchiveError {
 
 impl Format {
     /// The format that the ending of a file name promises.
-    pub(super) fn of_name(path: &Path) -> Option<Self> {
+    pub(crate) fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         ENDINGS
             .iter()
@@ -97,8 +125,15 @@ impl Format {
             .map(|(_, format)| *format)
     }
 
+    /// The ending of a file name that promises a format.
+    pub(crate) fn ending_of(path: &Path) -> Option<&'static str> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let known = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
+        known.map(|(ending, _)| *ending)
+    }
+
     /// The format that the first 512 bytes show. Compressed ones do not show what is in them.
-    pub(super) fn of_head(head: &[u8]) -> Option<Self> {
+    pub(crate) fn of_head(head: &[u8]) -> Option<Self> {
         if head.starts_with(b"!<arch>\ndebian-binary") {
             Some(Self::Deb)
         } else if head.starts_with(&[0xed, 0xab, 0xee, 0xdb]) {
@@ -114,7 +149,7 @@ impl Format {
 }
 
 /// Told of each regular file of an archive; may end the unpacking.
-pub(super) type EachMember<'a> =
+pub(crate) type EachMember<'a> =
     dyn FnMut(&mut Member<'_>) -> Result<ControlFlow<()>, ArchiveError> + 'a;
 
 /// Tells `each` of the regular files in an archive, in its order, and of those in archives in it:
@@ -122,10 +157,10 @@ pub(super) type EachMember<'a> =
 ///
 /// # Errors
 /// If an archive is damaged, not supported or exceeds a limit, and those of `each`.
-pub(super) fn unpack(
+pub(crate) fn unpack(
     mut file: File,
     format: Format,
-    limits: &SearchLimits,
+    limits: &ArchiveLimits,
     each: &mut EachMember<'_>,
 ) -> Result<ControlFlow<()>, ArchiveError> {
     file.rewind()?;

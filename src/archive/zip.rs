@@ -23,8 +23,12 @@ pub(super) fn unpack(
             continue;
         }
         let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
-        let reader = &mut Bounded::new(entry, budget.clone());
-        if each(RawMember { name, reader })?.is_break() {
+        let member = RawMember {
+            name,
+            modified: 0,
+            reader: &mut Bounded::new(entry, budget.clone()),
+        };
+        if each(member)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
