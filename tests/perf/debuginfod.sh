@@ -39,8 +39,10 @@ int main(void)
     return spin_hot(300000000UL) == 42;
 }
 C
-gcc -O1 -g -Wl,--build-id -o whole source/spinner.c
+# perf asks for the name of the unit as it is, which the protocol wants absolute.
+gcc -O1 -g -Wl,--build-id -o whole "$work/source/spinner.c"
 strip -o spinner whole
+: >address
 "$unhex" serve --listen 127.0.0.1:0 --data data --log error >address &
 server=$!
 until grep -q '^listening on' address; do sleep 0.1; done
