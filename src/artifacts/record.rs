@@ -292,6 +292,8 @@ mod tests {
                 let key = before.trim_end().rsplit('`').nth(1).unwrap();
                 (key, after.split_once("```").unwrap().0)
             })
+            // What was agreed with a client that puts a file itself is no record.
+            .filter(|(key, _)| key.starts_with("builds/"))
             .collect()
     }
 
