@@ -197,6 +197,12 @@ pub enum LocateError {
         /// What failed, by server.
         detail: String,
     },
+    /// The same, of servers that have been failing for longer than anybody waits.
+    #[error("upstream servers have been failing for long: {detail}")]
+    UpstreamDown {
+        /// What failed, by server.
+        detail: String,
+    },
     /// Files in place cannot be read, or have not all been looked at.
     #[error("files in place cannot be read: {detail}")]
     InPlace {

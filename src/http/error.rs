@@ -247,14 +247,19 @@ impl From<LocateError> for ApiError {
     fn from(error: LocateError) -> Self {
         let detail = match &error {
             LocateError::Damaged { .. } => "a stored object is damaged; the server's log names it",
-            LocateError::Upstream { .. } => "upstream servers cannot say now; ask again later",
+            LocateError::Upstream { .. } | LocateError::UpstreamDown { .. } => {
+                "upstream servers cannot say now; ask again later"
+            }
             LocateError::NoRoom { .. } => "the disk of this server is full; ask again later",
             LocateError::InPlace { .. } => {
                 "the scanned files are not all known now; ask again later"
             }
             _ => "the object store cannot be read now; ask again later",
         };
-        let lasts = matches!(error, LocateError::Damaged { .. });
+        let lasts = matches!(
+            error,
+            LocateError::Damaged { .. } | LocateError::UpstreamDown { .. }
+        );
         let unavailable = Self::new(ApiErrorKind::Unavailable, detail).with_source(error);
         if lasts {
             unavailable.lasting()
@@ -286,6 +291,16 @@ pub struct Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_held_for_what_does_not_pass_soon() {
+        let detail = String::new;
+        let may_pass = |error| ApiError::from(error).may_pass();
+        assert!(may_pass(LocateError::Upstream { detail: detail() }));
+        assert!(!may_pass(LocateError::UpstreamDown { detail: detail() }));
+        let (key, detail) = (detail(), detail());
+        assert!(!may_pass(LocateError::Damaged { key, detail }));
+    }
 
     #[test]
     fn what_is_not_known_now_says_when_to_come_again_in_either_form() {

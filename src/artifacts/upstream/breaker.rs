@@ -21,6 +21,8 @@ pub(super) struct Breaker {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    /// Since when no question has been answered as it should.
+    failing_since: Mutex<Option<Instant>>,
     failures_max: usize,
     rest: Duration,
     meter: UpstreamMeter,
@@ -45,6 +47,7 @@ impl Breaker {
     pub(super) fn new(failures_max: usize, rest: Duration, meter: UpstreamMeter) -> Self {
         let shared = Shared {
             state: Mutex::new(State::Closed { failures: 0 }),
+            failing_since: Mutex::new(None),
             failures_max: failures_max.max(1),
             rest,
             meter,
@@ -69,17 +72,27 @@ impl Breaker {
     }
 }
 
+impl Breaker {
+    /// For how long the server has been failing at `now`.
+    pub(super) fn failing_for(&self, now: Instant) -> Duration {
+        let since = *self.shared.failing_since.lock();
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+}
+
 impl Permit {
     /// The server answered as it should, be it that it has no such file.
     pub(super) fn succeeded(mut self) {
         self.decided = true;
         *self.shared.state.lock() = State::Closed { failures: 0 };
+        *self.shared.failing_since.lock() = None;
         self.shared.meter.resting(false);
     }
 
     /// It did not.
     pub(super) fn failed(mut self, now: Instant) {
         self.decided = true;
+        self.shared.failing_since.lock().get_or_insert(now);
         let mut state = self.shared.state.lock();
         let failures = match *state {
             State::Closed { failures } => failures.saturating_add(1),
@@ -140,6 +153,17 @@ mod tests {
         }
         assert!(breaker.ask(now).is_none());
         assert!(breaker.ask(now + REST / 2).is_none());
+    }
+
+    #[tokio::test]
+    async fn it_knows_since_when_the_server_fails() {
+        let (breaker, now) = breaker();
+        assert_eq!(breaker.failing_for(now), Duration::ZERO);
+        fail(&breaker, now);
+        fail(&breaker, now + REST / 2);
+        assert_eq!(breaker.failing_for(now + REST), REST);
+        breaker.ask(now + REST).unwrap().succeeded();
+        assert_eq!(breaker.failing_for(now + REST * 2), Duration::ZERO);
     }
 
     #[tokio::test]

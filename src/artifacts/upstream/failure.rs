@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::super::ingested::IngestError;
 use crate::metrics::UpstreamResult;
 
+/// How long a server has to fail until nobody waits for it: longer than a client is held.
+const OUTAGE: Duration = Duration::from_mins(1);
+
 /// Why a server gave no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
@@ -30,7 +33,10 @@ pub(super) enum Failure {
     Lie(String),
     /// It has failed too often and is left alone.
     #[error("it failed too often and is left alone for a while")]
-    Resting,
+    Resting {
+        /// For how long it has been failing.
+        failing_for: Duration,
+    },
     /// What it sent could not be written down, which is no fault of the server.
     #[error("it cannot be stored: {0}")]
     NotStored(Box<IngestError>),
@@ -45,9 +51,14 @@ impl Failure {
         )
     }
 
+    /// Whether the server is not expected back while a client waits.
+    pub(super) fn lasts(&self) -> bool {
+        matches!(self, Self::Resting { failing_for } if *failing_for >= OUTAGE)
+    }
+
     /// Whether it speaks against the server.
     pub(super) fn is_of_the_server(&self) -> bool {
-        !matches!(self, Self::Resting | Self::NotStored(_))
+        !matches!(self, Self::Resting { .. } | Self::NotStored(_))
     }
 
     /// What it counts as.
@@ -58,7 +69,7 @@ impl Failure {
             Self::Status(_) => UpstreamResult::Status,
             Self::Redirect(_) => UpstreamResult::Redirect,
             Self::Lie(_) => UpstreamResult::Lie,
-            Self::Resting => UpstreamResult::Resting,
+            Self::Resting { .. } => UpstreamResult::Resting,
             Self::NotStored(_) => UpstreamResult::NotStored,
         }
     }

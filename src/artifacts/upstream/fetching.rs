@@ -308,9 +308,14 @@ impl Inner {
                 upstreams.note_absent(wanted);
                 Ok(Fetched::Absent)
             }
-            Err(undecided) => Err(LocateError::Upstream {
-                detail: undecided.to_string(),
-            }),
+            Err(undecided) => {
+                let detail = undecided.to_string();
+                Err(if undecided.lasts {
+                    LocateError::UpstreamDown { detail }
+                } else {
+                    LocateError::Upstream { detail }
+                })
+            }
         }
     }
 

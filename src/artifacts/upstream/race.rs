@@ -76,11 +76,15 @@ enum Next {
 
 /// Why it is not known whether a file exists: a line for each server that failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) struct Undecided(Vec<(String, String)>);
+pub(super) struct Undecided {
+    failures: Vec<(String, String)>,
+    /// Whether none of them is expected back soon.
+    pub(super) lasts: bool,
+}
 
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, (server, failure)) in self.0.iter().enumerate() {
+        for (number, (server, failure)) in self.failures.iter().enumerate() {
             let separator = if number == 0 { "" } else { "; " };
             write!(f, "{separator}{server}: {failure}")?;
         }
@@ -107,7 +111,9 @@ impl<'a> Race<'a> {
             let permit = server.breaker.ask(began);
             let state = match permit {
                 Some(_) => LaneState::Asking,
-                None => LaneState::Failed(Failure::Resting),
+                None => LaneState::Failed(Failure::Resting {
+                    failing_for: server.breaker.failing_for(began),
+                }),
             };
             if permit.is_none() {
                 server.meter.answered(UpstreamResult::Resting, None);
@@ -173,7 +179,12 @@ impl<'a> Race<'a> {
         if failures.is_empty() {
             Ok(())
         } else {
-            Err(Undecided(failures))
+            let lasts = self.lanes.iter().all(|lane| match &lane.state {
+                LaneState::Absent => true,
+                LaneState::Failed(failure) => failure.lasts(),
+                _ => false,
+            });
+            Err(Undecided { failures, lasts })
         }
     }
 
@@ -216,7 +227,8 @@ impl<'a> Race<'a> {
     /// Reads a body while the other servers go on answering.
     async fn receive(&mut self, number: usize, offer: Box<Offer>) -> Result<Delivery, Failure> {
         let Some(lane) = self.lanes.get_mut(number) else {
-            return Err(Failure::Resting);
+            let failing_for = Duration::ZERO;
+            return Err(Failure::Resting { failing_for });
         };
         lane.bodies = lane.bodies.saturating_add(1);
         let (began, server) = (lane.began, Arc::clone(lane.server));
