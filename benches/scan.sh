@@ -62,7 +62,7 @@ measure_unhex() {
     "$unhex" serve --listen 127.0.0.1:0 --data "$work/data" --scan-interval 0 --log warn "${arguments[@]}" \
         >"$work/out" 2>"$work/err" &
     server=$!
-    until grep -q '^listening' "$work/out"; do sleep 0.05; done
+    until grep -qs '^listening' "$work/out"; do sleep 0.05; done
     url=$(sed -n 's/^listening on //p' "$work/out")
     await "curl -s $url/metrics" 'thread_work_total{role="traverse"} 1'
     report unhex "$1" "$server" "$(curl -s "$url/metrics" | found)"
