@@ -308,14 +308,7 @@ impl Inner {
                 upstreams.note_absent(wanted);
                 Ok(Fetched::Absent)
             }
-            Err(undecided) => {
-                let detail = undecided.to_string();
-                Err(if undecided.lasts {
-                    LocateError::UpstreamDown { detail }
-                } else {
-                    LocateError::Upstream { detail }
-                })
-            }
+            Err(undecided) => Err(undecided.into()),
         }
     }
 

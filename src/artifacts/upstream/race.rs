@@ -13,6 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::super::located::LocateError;
 use super::super::receive::{ContentEncoding, Receiver};
 use super::asker::Asker;
 use super::breaker::Permit;
@@ -79,7 +80,18 @@ enum Next {
 pub(super) struct Undecided {
     failures: Vec<(String, String)>,
     /// Whether none of them is expected back soon.
-    pub(super) lasts: bool,
+    lasts: bool,
+}
+
+impl From<Undecided> for LocateError {
+    fn from(undecided: Undecided) -> Self {
+        let detail = undecided.to_string();
+        if undecided.lasts {
+            Self::UpstreamDown { detail }
+        } else {
+            Self::Upstream { detail }
+        }
+    }
 }
 
 impl fmt::Display for Undecided {
