@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub trait Unit: Sized {
     /// What the program works with.
     type Value;
-    /// The placeholder in `--help`.
+    /// What stands for the value in `--help`.
     const PLACEHOLDER: &'static str;
 
     /// The value of a plain number in the unit's base.
