@@ -14,13 +14,14 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("unhex", &["unhex-api", "unhex-build-id", "unhex-symbols"]),
     ("unhex-api", &["unhex-build-id"]),
     ("unhex-build-id", &[]),
+    ("unhex-pprof", &["unhex-build-id"]),
     ("unhex-symbols", &["unhex-build-id"]),
     ("unhex-testkit", &[]),
 ];
 
 /// Packages that turn bytes into values: no I/O, no async, no clock, so that they can be fuzzed, and
 /// used by any program.
-const PURE: &[&str] = &["unhex-build-id", "unhex-symbols"];
+const PURE: &[&str] = &["unhex-build-id", "unhex-pprof", "unhex-symbols"];
 
 /// What a pure package never reaches, however indirectly.
 const IMPURE: &[&str] = &[

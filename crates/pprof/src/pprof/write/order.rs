@@ -1,0 +1,123 @@
+//! Numbers for strings, functions and places in tables, given in the order of first use.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::pprof::fields;
+use crate::wire::Writer;
+
+/// Strings by number.
+#[derive(Debug)]
+pub(super) struct Strings<'m> {
+    numbers: HashMap<Cow<'m, str>, u64>,
+    order: Vec<Cow<'m, str>>,
+    /// A second empty string, for labels whose text is empty: number 0 would mean that they have none.
+    empty_text: Option<u64>,
+}
+
+impl Default for Strings<'_> {
+    fn default() -> Self {
+        Self {
+            numbers: HashMap::from([(Cow::Borrowed(""), 0)]),
+            order: vec![Cow::Borrowed("")],
+            empty_text: None,
+        }
+    }
+}
+
+impl<'m> Strings<'m> {
+    pub(super) fn number(&mut self, text: impl Into<Cow<'m, str>>) -> u64 {
+        let text = text.into();
+        if let Some(number) = self.numbers.get(&text) {
+            return *number;
+        }
+        let number = self.order.len() as u64;
+        self.order.push(text.clone());
+        self.numbers.insert(text, number);
+        number
+    }
+
+    /// The number of a label's text, which is never 0.
+    pub(super) fn label_text(&mut self, text: impl Into<Cow<'m, str>>) -> u64 {
+        let text = text.into();
+        if !text.is_empty() {
+            return self.number(text);
+        }
+        let next = self.order.len() as u64;
+        let number = *self.empty_text.get_or_insert(next);
+        if number == next {
+            self.order.push(Cow::Borrowed(""));
+        }
+        number
+    }
+
+    pub(super) fn write(&self, out: &mut Writer) {
+        for text in &self.order {
+            out.bytes(fields::profile::STRING_TABLE, text.as_bytes());
+        }
+    }
+}
+
+/// Numbers from 1 for places in a table.
+#[derive(Debug)]
+pub(super) struct Numbering {
+    /// 0 for those without a number.
+    numbers: Vec<u32>,
+    order: Vec<u32>,
+}
+
+impl Numbering {
+    pub(super) fn of(length: usize) -> Self {
+        Self {
+            numbers: vec![0; length],
+            order: Vec::new(),
+        }
+    }
+
+    /// The number of a place, given now if it has none; 0 for places beyond the table.
+    pub(super) fn number(&mut self, place: u32) -> u64 {
+        let Some(number) = self.numbers.get_mut(place as usize) else {
+            return 0;
+        };
+        if *number == 0 {
+            self.order.push(place);
+            *number = u32::try_from(self.order.len()).unwrap_or(u32::MAX);
+        }
+        u64::from(*number)
+    }
+
+    /// The place that has the number after `index`.
+    pub(super) fn place(&self, index: usize) -> Option<u32> {
+        self.order.get(index).copied()
+    }
+}
+
+/// A function, in numbers of strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FunctionKey {
+    pub(super) name: u64,
+    pub(super) system_name: u64,
+    pub(super) file_name: u64,
+    pub(super) start_line: i64,
+}
+
+/// Functions by number, equal ones once.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    numbers: HashMap<FunctionKey, u64>,
+    order: Vec<FunctionKey>,
+}
+
+impl Functions {
+    pub(super) fn number(&mut self, key: FunctionKey) -> u64 {
+        let order = &mut self.order;
+        *self.numbers.entry(key).or_insert_with(|| {
+            order.push(key);
+            order.len() as u64
+        })
+    }
+
+    pub(super) fn in_order(&self) -> &[FunctionKey] {
+        &self.order
+    }
+}

@@ -1,0 +1,14 @@
+//! Both formats in and pprof out, beside independent readers: derived types, a model of the tests' own, Go's tools.
+
+#![cfg(test)]
+
+mod go;
+mod hostile;
+mod json;
+mod otlp;
+mod otlp_meaning;
+mod plain;
+mod pprof;
+mod recipe;
+mod requests;
+mod stacks;
