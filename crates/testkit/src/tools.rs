@@ -87,6 +87,8 @@ tools! {
     IP = "ip" in "iproute2";
     /// Makes Debian packages.
     DPKG_DEB = "dpkg-deb" in "dpkg";
+    /// Asks a Ceph how it is.
+    CEPH = "ceph" in "ceph-common";
     /// Ceph's monitor: what the S3 server of the tests consists of.
     CEPH_MON = "ceph-mon" in "ceph-mon";
     /// Ceph's storage daemon.

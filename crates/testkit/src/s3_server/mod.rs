@@ -1,41 +1,39 @@
-//! A real S3 server on loopback: Ceph's gateway over one monitor and one OSD in memory.
+//! A real S3 server on loopback: Ceph's gateway over one monitor and one OSD in memory; or two over
+//! three of each, [`S3Cluster`], of which some may be killed.
 //!
 //! It takes seconds to start, so that the tests of one process share it and each makes a bucket of
 //! its own. It ends with the process, however that ends: it watches a pipe that the process holds.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write as _};
-use std::net::TcpListener;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::io::Write as _;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{http, run, tools};
+use crate::{run, tools};
 
+use self::ceph::{Ceph, Shape};
+
+mod ceph;
+mod cluster;
 mod reading;
 
-/// The start of all its processes, see there.
-const START: &str = include_str!("start.sh");
+pub use self::ceph::Daemon;
+pub use self::cluster::S3Cluster;
 
-/// Longest time until it answers; six seconds on an idle machine.
-const START_DEADLINE: Duration = Duration::from_mins(3);
-
-/// Longest time until all its processes are gone.
-const STOP_DEADLINE: Duration = Duration::from_secs(20);
+/// What one server consists of.
+const SHAPE: Shape = Shape {
+    monitors: 1,
+    osds: 1,
+    gateways: 1,
+};
 
 /// A running S3 server; it is killed when this is dropped, or when this process ends.
 #[derive(Debug)]
 pub struct S3Server {
-    child: Child,
-    held: Option<ChildStdin>,
+    ceph: Arc<Ceph>,
     endpoint: String,
-    buckets: AtomicU32,
-    folder: tempfile::TempDir,
 }
 
 impl S3Server {
@@ -59,64 +57,20 @@ impl S3Server {
     /// # Panics
     /// As [`Self::shared`].
     pub fn start() -> Option<Self> {
-        let bash = tools::BASH.find()?;
-        for tool in [
-            tools::CEPH_MON,
-            tools::CEPH_OSD,
-            tools::RADOSGW,
-            tools::MONMAPTOOL,
-            tools::OSDMAPTOOL,
-            tools::RADOSGW_ADMIN,
-            tools::CURL,
-        ] {
-            tool.find()?;
+        Some(Self::through(&Arc::new(Ceph::start(SHAPE)?), 0))
+    }
+
+    /// A gateway of a running Ceph by its number.
+    fn through(ceph: &Arc<Ceph>, gateway: usize) -> Self {
+        Self {
+            ceph: Arc::clone(ceph),
+            endpoint: ceph.endpoints()[gateway].clone(),
         }
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let place = folder.path().join("ceph");
-        let log = folder.path().join("log");
-        let [monitor_port, gateway_port] = free_ports();
-        let mut child = Command::new(bash)
-            .args(["-c", START, "s3-server"])
-            .arg(&place)
-            .args([monitor_port, gateway_port].map(|port| port.to_string()))
-            .args([Self::ACCESS_KEY, Self::SECRET_KEY])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(File::create(&log).expect("a log file can be created"))
-            .spawn()
-            .expect("bash starts");
-        let held = child.stdin.take();
-        let stdout = child.stdout.take().expect("a pipe");
-        let server = Self {
-            child,
-            held,
-            endpoint: format!("http://127.0.0.1:{gateway_port}"),
-            buckets: AtomicU32::new(0),
-            folder,
-        };
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            let said = BufReader::new(stdout).lines().next();
-            drop(sender.send(said.and_then(Result::ok)));
-        });
-        let said = receiver.recv_timeout(START_DEADLINE);
-        assert!(
-            matches!(said, Ok(Some(line)) if line == "started"),
-            "the S3 server does not start:\n{}",
-            server.log()
-        );
-        run::poll("the S3 server to answer", START_DEADLINE, || {
-            http::get(&format!("{}/", server.endpoint)).filter(|answer| answer.status < 500)
-        });
-        Some(server)
     }
 
     /// What its processes said so far, for the message of a test that failed.
     pub fn log(&self) -> String {
-        let names = ["log", "ceph/log/started"];
-        let texts = names.map(|name| std::fs::read(self.folder.path().join(name)));
-        let texts = texts.map(Result::unwrap_or_default);
-        String::from_utf8_lossy(&texts.concat()).into_owned()
+        self.ceph.log()
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -134,8 +88,7 @@ impl S3Server {
     /// # Panics
     /// If it cannot be made.
     pub fn bucket(&self) -> String {
-        let number = self.buckets.fetch_add(1, Ordering::Relaxed);
-        let name = format!("test-{number}");
+        let name = format!("test-{}", self.ceph.bucket_number());
         let status = self.request("PUT", &name);
         assert_eq!(status, 200, "making the bucket {name}");
         name
@@ -187,20 +140,6 @@ impl S3Server {
     }
 }
 
-impl Drop for S3Server {
-    fn drop(&mut self) {
-        // The script kills what it started once its standard input ends.
-        drop(self.held.take());
-        let _ended = run::wait(&mut self.child, STOP_DEADLINE);
-    }
-}
-
-/// Ports that were free an instant ago; none of these programs can pick one itself and say which.
-fn free_ports() -> [u16; 2] {
-    let listeners = [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("a free port"));
-    listeners.map(|listener| listener.local_addr().expect("an address").port())
-}
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _infallible = write!(text, "{byte:02x}");
@@ -224,7 +163,7 @@ mod tests {
         assert_eq!(server.request("GET", &format!("{one}/a/b")), 200);
         assert_eq!(server.request("GET", &format!("{two}/a/b")), 404);
         assert_eq!(server.request("GET", "no-such-bucket"), 404);
-        let (address, folder) = (server.address().to_owned(), server.folder.path().to_owned());
+        let (address, folder) = (server.address().to_owned(), server.ceph.folder().to_owned());
         drop(server);
         assert!(std::net::TcpStream::connect(address).is_err());
         assert!(!folder.exists());

@@ -1,48 +1,62 @@
 #!/usr/bin/env bash
-# A Ceph of one monitor, one OSD in memory and one S3 gateway, on loopback, until standard input ends.
+# A Ceph of monitors, OSDs in memory and S3 gateways, on loopback, until standard input ends.
 #
 # Standard input is a pipe that the tests hold: it ends when they do, however they end, and then
-# everything that was started here is killed by its ID and the folder removed.
+# everything that was started here is killed by its ID and the folder removed. Until then its lines
+# are orders, each answered by a line when it is done: `kill osd.1`, `start osd.1`.
 set -euo pipefail
-folder=$1 monitor_port=$2 gateway_port=$3 access_key=$4 secret_key=$5
+folder=$1 access_key=$2 secret_key=$3 osds=$4
+read -ra monitor_ports <<<"$5"
+read -ra gateway_ports <<<"$6"
 
-started=()
+declare -A running
 end() {
-    for id in "${started[@]}"; do
-        kill -9 "$id" 2>/dev/null || true
-    done
+    kill -9 "${running[@]}" 2>/dev/null || true
     wait
     rm -rf "$folder"
 }
 trap end EXIT
 trap 'exit 1' INT TERM
 
-mkdir -p "$folder"/{mon,osd,rgw,log}
+mkdir -p "$folder/log"
+addresses=() additions=()
+for at in "${!monitor_ports[@]}"; do
+    address=v1:127.0.0.1:${monitor_ports[at]}
+    addresses+=("[$address]")
+    additions+=(--addv "$at" "[$address]")
+done
+fsid=$(cat /proc/sys/kernel/random/uuid)
 conf=$folder/ceph.conf
 cat >"$conf" <<EOF
 [global]
-fsid = $(cat /proc/sys/kernel/random/uuid)
-mon_host = v1:127.0.0.1:$monitor_port
+fsid = $fsid
+mon_host = ${addresses[*]}
 public_network = 127.0.0.0/8
 cluster_network = 127.0.0.0/8
 auth_cluster_required = none
 auth_service_required = none
 auth_client_required = none
-osd_pool_default_size = 1
-osd_pool_default_min_size = 1
-osd_pool_default_pg_num = 1
+# A copy on each OSD, and a majority of them to go on.
+osd_pool_default_size = $osds
+osd_pool_default_min_size = $((osds / 2 + 1))
+# So many that each of three OSDs comes first for some of a pool.
+osd_pool_default_pg_num = $((osds == 1 ? 1 : 4))
 osd_pool_default_pg_autoscale_mode = off
 mon_allow_pool_size_one = true
 mon_max_pg_per_osd = 1000
+# One at a time is for disks; filling an OSD in memory then takes half a minute of waiting in turn.
+osd_max_backfills = 16
+# The OSDs are on one host: the next is another failure domain, and a witness that one is down.
 osd_crush_chooseleaf_type = 0
+mon_osd_reporter_subtree_level = osd
 # The map says both already; asking for them fails while the monitor has not read it.
 osd_crush_update_on_start = false
 osd_class_update_on_start = false
 osd_objectstore = memstore
 memstore_device_bytes = 4294967296
-mon_data = $folder/mon
-osd_data = $folder/osd
-rgw_data = $folder/rgw
+mon_data = $folder/mon-\$id
+osd_data = $folder/osd-\$id
+rgw_data = $folder/rgw-\$id
 run_dir = $folder
 log_file = $folder/log/\$name.log
 admin_socket = $folder/\$name.asok
@@ -53,22 +67,47 @@ rgw_enable_usage_log = false
 rgw_enable_ops_log = false
 EOF
 
-daemon() {
-    "$@" -c "$conf" -f </dev/null >>"$folder/log/started" 2>&1 &
-    started+=("$!")
+# One of them by its name: mon.0, osd.0, rgw.0.
+start() {
+    local at=${1#*.} program
+    case $1 in
+    mon.*) program=(ceph-mon -i "$at" --public-addr "127.0.0.1:${monitor_ports[at]}") ;;
+    osd.*) program=(ceph-osd -i "$at") ;;
+    rgw.*) program=(radosgw -n "client.$at" --rgw-frontends="beast endpoint=127.0.0.1:${gateway_ports[at]}") ;;
+    esac
+    "${program[@]}" -c "$conf" -f </dev/null >>"$folder/log/started" 2>&1 &
+    running[$1]=$!
 }
 
-fsid=$(awk '/^fsid/ { print $3 }' "$conf")
-monmaptool --create --addv a "[v1:127.0.0.1:$monitor_port]" --fsid "$fsid" "$folder/monmap" >/dev/null
-# The map has the OSD already, so that no monitor needs to be asked to make it.
-osdmaptool --createsimple 1 --clobber "$folder/osdmap" >/dev/null 2>&1
-ceph-mon -c "$conf" --mkfs -i a --monmap "$folder/monmap" --osdmap "$folder/osdmap" --keyring /dev/null
-daemon ceph-mon -i a --public-addr "127.0.0.1:$monitor_port"
-ceph-osd -c "$conf" -i 0 --mkfs --no-mon-config --osd-uuid "$(cat /proc/sys/kernel/random/uuid)" 2>>"$folder/log/started"
-daemon ceph-osd -i 0
+monmaptool --create "${additions[@]}" --fsid "$fsid" "$folder/monmap" >/dev/null
+# The map has the OSDs already, so that no monitor needs to be asked to make them.
+osdmaptool -c "$conf" --createsimple "$osds" --clobber "$folder/osdmap" >/dev/null 2>&1
+for at in "${!monitor_ports[@]}"; do
+    ceph-mon -c "$conf" --mkfs -i "$at" --monmap "$folder/monmap" --osdmap "$folder/osdmap" --keyring /dev/null
+    start "mon.$at"
+done
+for ((at = 0; at < osds; at++)); do
+    mkdir "$folder/osd-$at"
+    ceph-osd -c "$conf" -i "$at" --mkfs --no-mon-config --osd-uuid "$(cat /proc/sys/kernel/random/uuid)" 2>>"$folder/log/started"
+    start "osd.$at"
+done
 timeout 120 radosgw-admin -c "$conf" user create --uid=tests --display-name=tests \
     --access-key="$access_key" --secret-key="$secret_key" >/dev/null
-kill -0 "${started[@]}"
-daemon radosgw -n client.rgw --rgw-frontends="beast endpoint=127.0.0.1:$gateway_port"
+kill -0 "${running[@]}"
+for at in "${!gateway_ports[@]}"; do
+    mkdir "$folder/rgw-$at"
+    start "rgw.$at"
+done
 echo "started"
-cat >/dev/null
+
+while read -r order name; do
+    case $order in
+    kill)
+        kill -9 "${running[$name]}"
+        wait "${running[$name]}" || true
+        unset "running[$name]"
+        ;;
+    start) start "$name" ;;
+    esac
+    echo "done: $order $name"
+done
