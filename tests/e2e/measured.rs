@@ -32,7 +32,7 @@ const MEMORY_BYTES_MAX: u64 = 200 << 20;
 #[derive(Clone, Copy)]
 struct Density(f64);
 
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     std::env::var_os("UNHEX_MEASURED").map_or_else(|| UNHEX.into(), Into::into)
 }
 
@@ -41,7 +41,7 @@ fn number(variable: &str, default: usize) -> usize {
     set.map_or(default, |text| text.parse().expect("a number"))
 }
 
-fn load() -> String {
+pub(crate) fn load() -> String {
     let text = String::from_utf8(run::read("/proc/loadavg")).expect("ASCII");
     text.split(' ').next().expect("a number").to_owned()
 }

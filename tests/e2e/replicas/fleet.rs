@@ -1,6 +1,7 @@
 //! Two servers, either of which may be down, and clients that do not give up.
 
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Instant;
 
 use parking_lot::RwLock;
 use unhex_testkit::http::{self, Request, Response};
@@ -10,14 +11,12 @@ use unhex_testkit::server::{Home, Server};
 
 use super::DEADLINE;
 use super::figures::Figures;
-use crate::stores::server_over_with;
-use crate::symbol_server::UNHEX;
-
 /// The first of them keeps next to nothing on its disk, so that files come and go under load.
 const ARGUMENTS: [&[&str]; 2] = [&["--cache-bytes-max", "256KiB"], &[]];
 
 /// Two replicas over one bucket.
 pub(super) struct Fleet {
+    program: PathBuf,
     bucket: String,
     servers: [RwLock<Option<Server>>; 2],
 }
@@ -30,13 +29,20 @@ pub(super) enum Attempt<T> {
 }
 
 impl Fleet {
-    pub(super) fn start(s3: &S3Server) -> Self {
-        let bucket = format!("s3://{}/replicas", s3.bucket());
-        let servers = ARGUMENTS.map(|arguments| {
-            let server = server_over_with(s3, &bucket, arguments);
-            RwLock::new(Some(server))
+    /// Replicas of a program, each with its own way to a new bucket.
+    pub(super) fn start(program: impl Into<PathBuf>, gateways: [&S3Server; 2]) -> Self {
+        let program = program.into();
+        let bucket = format!("s3://{}/replicas", gateways[0].bucket());
+        let servers = [0, 1].map(|at| {
+            let home = Home::new().with_environment(gateways[at].environment());
+            let arguments = [&["--s3", &bucket], ARGUMENTS[at]].concat();
+            RwLock::new(Some(Server::start_in(home, &program, &arguments)))
         });
-        Self { bucket, servers }
+        Self {
+            program,
+            bucket,
+            servers,
+        }
     }
 
     /// Kills one of them as `kill -9` does, and starts it again over the same disk.
@@ -44,7 +50,7 @@ impl Fleet {
         let server = self.servers[at].write().take();
         let home: Home = server.expect("one killer").kill();
         let arguments = [&["--s3", &self.bucket], ARGUMENTS[at]].concat();
-        let server = Server::start_in(home, UNHEX, &arguments);
+        let server = Server::start_in(home, &self.program, &arguments);
         *self.servers[at].write() = Some(server);
     }
 
@@ -68,7 +74,10 @@ impl Fleet {
     }
 
     /// What an attempt comes to that is repeated at the one and the other replica until it is done.
-    pub(super) fn insist<T>(figures: &Figures, mut attempt: impl FnMut(usize) -> Attempt<T>) -> T {
+    pub(super) fn insist<T>(
+        (figures, what): (&Figures, &'static str),
+        mut attempt: impl FnMut(usize) -> Attempt<T>,
+    ) -> T {
         let began = Instant::now();
         let mut at = rand::random_range(0..2);
         let mut reasons = Vec::new();
@@ -80,7 +89,7 @@ impl Fleet {
                 None
             }
         });
-        figures.cured(&reasons, began.elapsed());
+        figures.answered(what, &reasons, began.elapsed());
         done
     }
 
@@ -116,6 +125,3 @@ impl Fleet {
         [of(&self.servers[0]), of(&self.servers[1])]
     }
 }
-
-/// How long the killer lets a replica live at most.
-pub(super) const LIFE: Duration = Duration::from_secs(8);

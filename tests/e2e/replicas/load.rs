@@ -1,4 +1,4 @@
-//! Uploads, downloads and symbolization at once, at either replica, while these are killed.
+//! Uploads, downloads and symbolization at once, at either replica, whatever happens to these.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,11 +9,14 @@ use serde_json::json;
 use unhex_testkit::http::Request;
 
 use super::figures::Figures;
-use super::fleet::{Attempt, Fleet, LIFE};
+use super::fleet::{Attempt, Fleet};
 use super::subject::{Kind, Model, Subject};
 
 /// Between two things that one client does: the machine has other tests to run.
 const PACE: Duration = Duration::from_millis(60);
+
+/// How many read everything back at once.
+const READERS: usize = 8;
 
 /// What was done, and to what.
 pub(super) struct Load {
@@ -24,36 +27,42 @@ pub(super) struct Load {
 }
 
 /// The end of the load, which may be waited for.
+#[derive(Default)]
 struct End {
-    at: Instant,
-    reached: Mutex<()>,
-    never: Condvar,
+    is_reached: Mutex<bool>,
+    reached: Condvar,
 }
 
 impl End {
     /// Waits so long, or until the end; whether it is not reached yet.
     fn goes_on_after(&self, pause: Duration) -> bool {
-        let until = self.at.min(Instant::now() + pause);
-        let mut guard = self.reached.lock();
-        // Nobody notifies: this is a wait that ends with its time.
-        self.never.wait_until(&mut guard, until);
-        Instant::now() < self.at
+        let until = Instant::now() + pause;
+        let mut is_reached = self.is_reached.lock();
+        while !*is_reached && !self.reached.wait_until(&mut is_reached, until).timed_out() {}
+        !*is_reached
     }
 }
 
-/// The load for so long, and what it came to.
-pub(super) fn run(fleet: &Fleet, lasts: Duration) -> Load {
+/// Ends the load when it is dropped: a test that fails would wait for ever.
+struct Ending<'a>(&'a End);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        *self.0.is_reached.lock() = true;
+        self.0.reached.notify_all();
+    }
+}
+
+/// The load for as long as something is done to the servers, and what it came to.
+pub(super) fn run(fleet: &Fleet, disturb: impl FnOnce(&Load)) -> Load {
     let models = Model::all();
     let load = Load {
         subjects: RwLock::new(vec![Arc::new(Subject::like(&models[0]))]),
         models,
         figures: Figures::default(),
-        end: End {
-            at: Instant::now() + lasts,
-            reached: Mutex::new(()),
-            never: Condvar::new(),
-        },
+        end: End::default(),
     };
+    load.figures.begin("under load");
     thread::scope(|scope| {
         for client in [
             Load::upload,
@@ -69,17 +78,22 @@ pub(super) fn run(fleet: &Fleet, lasts: Duration) -> Load {
                 }
             });
         }
-        scope.spawn(|| {
-            while load.end.goes_on_after(LIFE.mul_f64(rand::random())) {
-                fleet.kill_and_restart(rand::random_range(0..2));
-                load.figures.count("kills");
-            }
-        });
+        let _ending = Ending(&load.end);
+        disturb(&load);
     });
     load
 }
 
 impl Load {
+    /// Lets the load go on for so long.
+    pub(super) fn last(&self, pause: Duration) {
+        self.end.goes_on_after(pause);
+    }
+
+    pub(super) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
     fn any(&self) -> Arc<Subject> {
         let subjects = self.subjects.read();
         // Mostly those that something happens to.
@@ -122,7 +136,7 @@ impl Load {
             headers: &[],
             body: bytes,
         };
-        let answer = Fleet::insist(&self.figures, |at| fleet.send(at, &request));
+        let answer = Fleet::insist((&self.figures, "uploads"), |at| fleet.send(at, &request));
         let taken = matches!(answer.status, 200 | 201);
         assert!(
             taken,
@@ -132,7 +146,6 @@ impl Load {
             answer.text()
         );
         subject.acknowledge(kind);
-        self.figures.count("uploads");
     }
 
     fn download(&self, fleet: &Fleet) {
@@ -143,7 +156,7 @@ impl Load {
             headers: &[],
             body: &[],
         };
-        Fleet::insist(&self.figures, |at| {
+        Fleet::insist((&self.figures, "downloads"), |at| {
             let was_due = subject.must_be_there(kind);
             let answer = match fleet.send(at, &request) {
                 Attempt::Done(answer) => answer,
@@ -156,7 +169,6 @@ impl Load {
             }
             Attempt::Done(())
         });
-        self.figures.count("downloads");
     }
 
     fn symbolize(&self, fleet: &Fleet) {
@@ -168,7 +180,7 @@ impl Load {
             headers: &[("Content-Type", "application/json")],
             body: body.as_bytes(),
         };
-        Fleet::insist(&self.figures, |at| {
+        Fleet::insist((&self.figures, "symbolizations"), |at| {
             let was_due = subject.must_be_there(Kind::Debuginfo);
             match fleet.send(at, &request) {
                 Attempt::Done(answer) if answer.status == 200 => {
@@ -181,20 +193,24 @@ impl Load {
                 Attempt::Again(reason) => Attempt::Again(reason),
             }
         });
-        self.figures.count("symbolizations");
     }
 
     /// Panics unless all that was acknowledged is whole on either replica, and both agree.
     pub(super) fn check_all(self, fleet: &Fleet) -> Figures {
-        for subject in self.subjects.read().iter() {
-            for kind in [Kind::Debuginfo, Kind::Executable] {
-                Self::check_one(fleet, subject, kind);
+        self.figures.begin("reading all of it back");
+        let subjects = self.subjects.read();
+        thread::scope(|scope| {
+            for part in subjects.chunks(subjects.len().div_ceil(READERS)) {
+                let figures = &self.figures;
+                scope.spawn(move || {
+                    for subject in part {
+                        Self::check_subject(fleet, subject);
+                        figures.count("build IDs");
+                    }
+                });
             }
-            if subject.is_acknowledged(Kind::Debuginfo) {
-                Self::symbolize_finally(fleet, subject);
-            }
-            self.figures.count("build IDs");
-        }
+        });
+        drop(subjects);
         for (at, peak_bytes) in fleet.resident_bytes().into_iter().enumerate() {
             let evicted = fleet.metric(at, "unhex_cache_evictions_total{cache=\"files\"}");
             #[expect(
@@ -206,7 +222,17 @@ impl Load {
             let name = format!("MiB resident at most in replica {at}");
             self.figures.add(&name, peak_bytes >> 20);
         }
+        self.figures.end();
         self.figures
+    }
+
+    fn check_subject(fleet: &Fleet, subject: &Subject) {
+        for kind in [Kind::Debuginfo, Kind::Executable] {
+            Self::check_one(fleet, subject, kind);
+        }
+        if subject.is_acknowledged(Kind::Debuginfo) {
+            Self::symbolize_finally(fleet, subject);
+        }
     }
 
     fn check_one(fleet: &Fleet, subject: &Subject, kind: Kind) {

@@ -1,11 +1,12 @@
 //! Two servers over one bucket: what one takes in the other one has, whoever is killed meanwhile.
 
+mod cluster;
 mod figures;
 mod fleet;
 mod load;
 mod subject;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use unhex_testkit::fixture::Program;
@@ -14,10 +15,15 @@ use unhex_testkit::server::Server;
 use unhex_testkit::{http, run};
 
 use self::fleet::Fleet;
+use self::load::Load;
 use crate::stores::server_over_with;
+use crate::symbol_server::UNHEX;
 
 /// How long anything may take on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(2);
+
+/// How long a replica lives at most.
+const LIFE: Duration = Duration::from_secs(8);
 
 /// How long the load lasts; ten minutes are `UNHEX_REPLICAS_SECONDS=600`.
 fn seconds() -> Duration {
@@ -31,11 +37,27 @@ fn under_load_and_kills_no_byte_is_wrong_no_file_is_lost_and_every_failure_passe
     let Some(s3) = S3Server::shared() else {
         return;
     };
-    let fleet = Fleet::start(s3);
-    let load = load::run(&fleet, seconds());
+    let fleet = Fleet::start(UNHEX, [s3, s3]);
+    let load = load::run(&fleet, |load| kill_at_random(&fleet, load));
     let figures = load.check_all(&fleet);
     println!("replicas under load: {figures}");
     figures.check_that_much_happened(seconds());
+    let kills = figures.total("kills");
+    assert!(kills * 30 >= seconds().as_secs(), "only {kills} kills");
+}
+
+fn kill_at_random(fleet: &Fleet, load: &Load) {
+    let end = Instant::now() + seconds();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let life = LIFE.mul_f64(rand::random());
+        load.last(life.min(left));
+        if life >= left {
+            return;
+        }
+        fleet.kill_and_restart(rand::random_range(0..2));
+        load.figures().count("kills");
+    }
 }
 
 fn gauge(server: &Server) -> Option<String> {

@@ -44,8 +44,10 @@ osd_pool_default_pg_num = $((osds == 1 ? 1 : 4))
 osd_pool_default_pg_autoscale_mode = off
 mon_allow_pool_size_one = true
 mon_max_pg_per_osd = 1000
-# One at a time is for disks; filling an OSD in memory then takes half a minute of waiting in turn.
+# One after another and with pauses is for disks; filling an OSD in memory would take minutes.
 osd_max_backfills = 16
+osd_recovery_sleep_hdd = 0
+osd_recovery_sleep_hybrid = 0
 # The OSDs are on one host: the next is another failure domain, and a witness that one is down.
 osd_crush_chooseleaf_type = 0
 mon_osd_reporter_subtree_level = osd
@@ -60,6 +62,10 @@ rgw_data = $folder/rgw-\$id
 run_dir = $folder
 log_file = $folder/log/\$name.log
 admin_socket = $folder/\$name.asok
+# What is chosen here, or another's disk, is no news of its health.
+mon_warn_on_insecure_global_id_reclaim_allowed = false
+mon_warn_on_msgr2_not_enabled = false
+mon_data_avail_warn = 1
 paxos_propose_interval = 0.05
 paxos_min_wait = 0.01
 rgw_multipart_min_part_size = 5242880
