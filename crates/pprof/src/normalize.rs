@@ -3,7 +3,7 @@
 //! See the rules in the crate's documentation. Both formats are read by the same rules; they differ in what the
 //! numbers of a mapping are when nothing else tells.
 
-use unhex_build_id::{BuildId, IdKind, Identity};
+use unhex_build_id::{BuildId, GO_BUILD_ID_BYTES_MAX, IdKind, Identity};
 
 use crate::model::{BinaryRole, CodeAddress, Extent, FrameKind};
 
@@ -67,6 +67,13 @@ pub(crate) const TRUNCATED_PREFIX: &str = "[truncated";
 /// The frame type by which ebpf-profiler says that unwinding failed; the address is the number of the error.
 pub(crate) const ABORT_MARKER: &str = "abort-marker";
 
+/// Bytes of the name of a perf map: `/tmp/perf-`, a process ID, `.map`. Longer names are not looked through, since a
+/// message may have one long name in each mapping.
+const PERF_MAP_BYTES_MAX: usize = 40;
+
+/// Bytes of a text that may be an identity; those of Go are the longest. Longer texts are not looked through.
+pub(crate) const IDENTITY_BYTES_MAX: usize = GO_BUILD_ID_BYTES_MAX;
+
 /// What kind of thing a file name of a mapping says.
 pub(crate) fn role(file_name: &str, has_identity: bool) -> BinaryRole {
     if matches!(file_name, "[vdso]" | "[vdso32]" | "[vsyscall]")
@@ -78,9 +85,10 @@ pub(crate) fn role(file_name: &str, has_identity: bool) -> BinaryRole {
     if is_kernel || file_name == "vmlinux" {
         return BinaryRole::Kernel;
     }
-    let is_perf_map = file_name
-        .strip_prefix("/tmp/perf-")
-        .is_some_and(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()) == ".map");
+    let is_perf_map = file_name.len() <= PERF_MAP_BYTES_MAX
+        && file_name
+            .strip_prefix("/tmp/perf-")
+            .is_some_and(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()) == ".map");
     let is_anonymous = is_perf_map
         || file_name.is_empty()
         || ANONYMOUS_PREFIXES
@@ -94,6 +102,9 @@ pub(crate) fn role(file_name: &str, has_identity: bool) -> BinaryRole {
 
 /// The identity that pprof's one text for build IDs is: hex is a GNU build ID, text with slashes is Go's.
 pub(crate) fn identity(id_text: &str) -> Option<Identity> {
+    if id_text.len() > IDENTITY_BYTES_MAX {
+        return None;
+    }
     if let Ok(id) = id_text.parse::<BuildId>() {
         return Some(Identity::Gnu(id));
     }

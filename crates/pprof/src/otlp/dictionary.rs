@@ -111,22 +111,20 @@ impl<'a> Tables<'a> {
 
     fn stack(&mut self, mut reader: Reader<'a>, limits: &Limits) -> Result<(), DecodeError> {
         let start = self.stack_frames.len();
-        let mut push = |index: u64| {
-            self.stack_frames.push(FrameId(narrow(index)));
-            within(
-                "frames of a stack",
-                self.stack_frames.len() - start,
-                limits.stack_depth,
-            )
-        };
+        let frames = &mut self.stack_frames;
         while let Some(tag) = reader.tag()? {
             match tag {
-                fields::stack::LOCATION_INDICES => reader.packed_varints(&mut push)?,
-                fields::stack::LOCATION_INDEX => push(reader.varint()?)?,
+                fields::stack::LOCATION_INDICES => reader.packed_varints(|index| {
+                    frames.push(FrameId(narrow(index)));
+                    Ok(())
+                })?,
+                fields::stack::LOCATION_INDEX => frames.push(FrameId(narrow(reader.varint()?))),
                 other => reader.skip(other)?,
             }
         }
-        self.stacks.push(Span::since(start, &self.stack_frames));
+        let stack = Span::since(start, frames);
+        within("frames of a stack", stack.len(), limits.stack_depth)?;
+        self.stacks.push(stack);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::limits::within;
 use crate::model::{
     Binary, Frame, FrameKind, Function, FunctionId, Line, Profiles, Span, StringId, Value,
 };
-use crate::normalize::{self, ABORT_MARKER, Convention, Seen};
+use crate::normalize::{self, ABORT_MARKER, Convention, IDENTITY_BYTES_MAX, Seen};
 
 /// Attributes of a mapping that identify its file, best first: only a GNU build ID is asked for upstream, and a file hash
 /// is made of any file, while Go's linker can be told to leave its ID out. `profiling` is the old name of `htlhash`.
@@ -28,7 +28,7 @@ const FRAME_TYPE: &str = "profile.frame.type";
 /// Fills in what the attributes and the name of a mapping say. An ID that is none is passed over for the next best.
 pub(super) fn identify(model: &Profiles<'_>, binary: &mut Binary) {
     let text = |key: &str| match model.find_attribute(binary.attributes, key) {
-        Some(Value::Text(id)) => model.text(*id),
+        Some(Value::Text(id)) if model.text(*id).len() <= IDENTITY_BYTES_MAX => model.text(*id),
         _ => "",
     };
     let mut found = IDENTITIES

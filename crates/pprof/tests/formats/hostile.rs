@@ -1,55 +1,22 @@
 //! Bytes of strangers: a model or an error that says what to do, in memory and time that the input is worth.
 
+use std::collections::HashSet;
+
 use opentelemetry_proto::tonic::profiles::v1development::{
     Location, ProfilesDictionary, Sample, Stack,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use prost::Message as _;
-use unhex_pprof::{DecodeError, Hashes, Limits, Profiles, otlp, packed, pprof, unpacked};
+use unhex_pprof::{DecodeError, Hashes, Limits, otlp, packed, pprof, unpacked};
 
+use crate::exercise::exercise;
 use crate::otlp::{of_profiles, of_samples};
 use crate::pprof::{Message, file};
 use crate::requests::request;
 
-/// Reads bytes as everything, and asks everything of what comes out.
-fn exercise(bytes: &[u8]) {
-    let limits = Limits {
-        message_bytes: 1 << 20,
-        ..Limits::default()
-    };
-    let Ok(message) = unpacked(bytes, &limits) else {
-        return;
-    };
-    if let Ok(model) = pprof::decode(&message, &limits) {
-        ask(&model);
-    }
-    if let Ok(decoded) = otlp::decode(&message, &limits) {
-        ask(&decoded.profiles);
-    }
-    let message = otlp::json_to_protobuf(&message, &limits).unwrap_or_default();
-    if let Ok(decoded) = otlp::decode(&message, &limits) {
-        ask(&decoded.profiles);
-    }
-}
-
-fn ask(model: &Profiles<'_>) {
-    let mut hashes = Hashes::of(model);
-    for profile in model.profiles() {
-        let totals = model.totals(profile);
-        for sample in model.samples(profile) {
-            let _hash = hashes.stack(sample.stack);
-        }
-        let Ok(bytes) = pprof::encode(model, profile) else {
-            continue;
-        };
-        let again = pprof::decode(&bytes, &Limits::default()).expect("what was written");
-        assert_eq!(again.totals(&again.profiles()[0]), totals);
-    }
-}
-
 /// A pprof file and a request with everything in them.
-fn whole() -> [Vec<u8>; 2] {
+pub(crate) fn whole() -> [Vec<u8>; 2] {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let made = std::iter::repeat_with(|| {
         request()
@@ -225,7 +192,10 @@ fn a_stack_is_as_deep_as_the_limit_and_no_deeper() {
     let limits = Limits::default();
     let deep = of_depth(limits.stack_depth);
     let model = otlp::decode(&deep, &limits).unwrap().profiles;
-    ask(&model);
+    let mut hashes = Hashes::of(&model);
+    let sample = model.samples(&model.profiles()[0]).next().unwrap();
+    let _hash = hashes.stack(sample.stack);
+    assert_eq!(model.stack(sample.stack).len(), limits.stack_depth);
     let error = otlp::decode(&of_depth(limits.stack_depth + 1), &limits).unwrap_err();
     assert_eq!(
         error,
@@ -283,4 +253,52 @@ fn a_message_beyond_the_limit_is_not_looked_at() {
         error
     );
     assert_eq!(unpacked(&[0xff; 11], &limits).unwrap_err(), error);
+}
+
+/// Whoever looks through the string at each use is at it for hours.
+#[test]
+fn one_long_string_that_is_used_everywhere_is_looked_through_once() {
+    let long = "f".repeat(8 << 20);
+    let perf_map = format!("/tmp/perf-{}", "7".repeat(8 << 20));
+    let mut file = file(&[&long, &perf_map]);
+    let function = Message::default().number(1, 1).number(2, 3).number(4, 3);
+    let typed = Message::default().number(3, 1);
+    file = file.message(5, &function).message(11, &typed);
+    let mut every_location = Vec::new();
+    for id in 1..=20_000 {
+        let name = 3 + id % 2;
+        let mapping = Message::default()
+            .number(1, id)
+            .number(5, name)
+            .number(6, 3);
+        let line = Message::default().number(1, 1);
+        let location = Message::default()
+            .number(1, id)
+            .number(2, id)
+            .message(4, &line);
+        file = file
+            .message(3, &mapping)
+            .message(4, &location)
+            .number(13, 3);
+        let label = Message::default().number(1, 3).number(2, 3);
+        let sample = Message::default()
+            .number(1, id)
+            .number(2, 1)
+            .message(3, &label);
+        every_location.push(sample);
+    }
+    file = every_location
+        .iter()
+        .fold(file, |file, sample| file.message(2, sample));
+    let limits = Limits::default();
+    let model = pprof::decode(&file.0, &limits).unwrap();
+    let profile = &model.profiles()[0];
+    let mut hashes = Hashes::of(&model);
+    let different: HashSet<_> = model
+        .samples(profile)
+        .map(|sample| hashes.stack(sample.stack))
+        .collect();
+    assert_eq!(different.len(), 1, "the same name everywhere");
+    let bytes = pprof::encode(&model, profile).unwrap();
+    assert!(bytes.len() < file.0.len() + (1 << 20));
 }

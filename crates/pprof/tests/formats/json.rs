@@ -32,7 +32,7 @@ proptest! {
     }
 }
 
-const WHOLE: &str = r#"{
+pub(crate) const WHOLE: &str = r#"{
   "unknownField": {"a": [1, {"b": null}]},
   "resourceProfiles": [{
     "resource": {"attributes": [

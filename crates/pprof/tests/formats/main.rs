@@ -2,6 +2,9 @@
 
 #![cfg(test)]
 
+mod corpus;
+#[path = "../../../../fuzz/fuzz_targets/exercise/profiles.rs"]
+mod exercise;
 mod go;
 mod hostile;
 mod json;

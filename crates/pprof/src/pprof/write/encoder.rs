@@ -1,7 +1,5 @@
 //! The messages of a pprof file, one after another: samples first, then what they turned out to use.
 
-use std::borrow::Cow;
-
 use super::order::{FunctionKey, Functions, Numbering, Strings};
 use super::{NameFrame, NamedLine};
 use crate::error::EncodeError;
@@ -25,6 +23,14 @@ pub(super) struct Encoder<'m, 'a> {
     /// By the place of the binary.
     lacking: Vec<Lacking>,
     functions: Functions,
+}
+
+/// A name of a frame, in numbers of strings.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    function: FunctionKey,
+    line: i64,
+    column: i64,
 }
 
 /// Who named a frame.
@@ -63,7 +69,7 @@ impl<'m, 'a> Encoder<'m, 'a> {
             message: Writer::default(),
             part: Writer::default(),
             inner: Writer::default(),
-            strings: Strings::default(),
+            strings: Strings::of(model),
             frames: Numbering::of(model.frames().len()),
             binaries: Numbering::of(model.binaries().len()),
             lacking: vec![Lacking::default(); model.binaries().len()],
@@ -78,7 +84,7 @@ impl<'m, 'a> Encoder<'m, 'a> {
     }
 
     fn string(&mut self, id: StringId) -> u64 {
-        self.strings.number(self.model.text(id))
+        self.strings.number(self.model, id)
     }
 
     fn value_type(&mut self, tag: Tag, value_type: ValueType) {
@@ -130,13 +136,15 @@ impl<'m, 'a> Encoder<'m, 'a> {
         let Some(Attribute { key, value, unit }) = self.model.attribute(id).copied() else {
             return;
         };
-        let text: Cow<'m, str> = match value {
-            Value::Text(id) | Value::Structured(id) => self.model.text(id).into(),
-            Value::Bool(is) => if is { "true" } else { "false" }.into(),
-            Value::Double(number) => number.to_string().into(),
-            Value::Empty => "".into(),
+        let (key, unit) = (self.string(key), self.string(unit));
+        let text = match value {
+            Value::Text(id) | Value::Structured(id) => self.string(id),
+            Value::Bool(is) => self
+                .strings
+                .number_of_text(if is { "true" } else { "false" }),
+            Value::Double(number) => self.strings.number_of_text(number.to_string()),
+            Value::Empty => 0,
             Value::Integer(number) => {
-                let (key, unit) = (self.string(key), self.string(unit));
                 self.inner.clear();
                 self.inner.varint(fields::label::KEY, key);
                 self.inner.signed(fields::label::NUM, number);
@@ -145,11 +153,7 @@ impl<'m, 'a> Encoder<'m, 'a> {
                 return;
             }
         };
-        let (key, text, unit) = (
-            self.string(key),
-            self.strings.label_text(text),
-            self.string(unit),
-        );
+        let text = self.strings.label_text(text);
         self.inner.clear();
         self.inner.varint(fields::label::KEY, key);
         self.inner.varint(fields::label::STR, text);
@@ -159,7 +163,7 @@ impl<'m, 'a> Encoder<'m, 'a> {
 
     /// The frames that samples use, by the names that `name` has for them.
     pub(super) fn locations(&mut self, name: &mut NameFrame<'m, '_>) {
-        let mut lines = Vec::new();
+        let (mut named, mut calls) = (Vec::new(), Vec::new());
         let mut index = 0;
         while let Some(place) = self.frames.place(index) {
             index += 1;
@@ -168,48 +172,70 @@ impl<'m, 'a> Encoder<'m, 'a> {
                 .frame(FrameId(place))
                 .copied()
                 .unwrap_or_default();
-            lines.clear();
-            name(FrameId(place), &mut lines);
-            let source = if lines.is_empty() {
+            named.clear();
+            calls.clear();
+            name(FrameId(place), &mut named);
+            let source = if named.is_empty() {
                 Source::Profiler
             } else {
                 Source::Caller
             };
-            if source == Source::Profiler {
-                self.own_lines(&frame, &mut lines);
+            match source {
+                Source::Profiler => self.own_calls(&frame, &mut calls),
+                Source::Caller => calls.extend(named.iter().map(|line| self.named_call(line))),
             }
-            self.note_names(&frame, &lines, source);
-            self.location((index as u64, &frame), &lines);
+            self.note_names(&frame, calls.last(), source);
+            self.location((index as u64, &frame), &calls);
         }
     }
 
     /// The names that a frame came with.
-    fn own_lines(&self, frame: &Frame, lines: &mut Vec<NamedLine<'m>>) {
-        let model = self.model;
-        for line in model.lines(frame) {
-            let function = model.function(line.function).copied().unwrap_or_default();
-            lines.push(NamedLine {
-                name: model.text(function.name),
-                system_name: model.text(function.system_name),
-                file_name: model.text(function.file_name),
+    fn own_calls(&mut self, frame: &Frame, calls: &mut Vec<Call>) {
+        for line in self.model.lines(frame) {
+            let function = self
+                .model
+                .function(line.function)
+                .copied()
+                .unwrap_or_default();
+            let function = FunctionKey {
+                name: self.string(function.name),
+                system_name: self.string(function.system_name),
+                file_name: self.string(function.file_name),
+                start_line: function.start_line,
+            };
+            calls.push(Call {
+                function,
                 line: line.line,
                 column: line.column,
-                start_line: function.start_line,
             });
         }
     }
 
-    fn note_names(&mut self, frame: &Frame, lines: &[NamedLine<'_>], source: Source) {
+    /// A name that the caller gave.
+    fn named_call(&mut self, line: &NamedLine<'m>) -> Call {
+        let function = FunctionKey {
+            name: self.strings.number_of_text(line.name),
+            system_name: self.strings.number_of_text(line.system_name),
+            file_name: self.strings.number_of_text(line.file_name),
+            start_line: line.start_line,
+        };
+        Call {
+            function,
+            line: line.line,
+            column: line.column,
+        }
+    }
+
+    fn note_names(&mut self, frame: &Frame, outermost: Option<&Call>, source: Source) {
         let lacking = frame.binary.and_then(|id| self.lacking.get_mut(id.index()));
         let Some(lacking) = lacking else { return };
-        let last = lines.last();
-        lacking.note(FUNCTION, last.map(|line| line.name.is_empty()));
-        lacking.note(FILE, last.map(|line| line.file_name.is_empty()));
-        lacking.note(LINE, last.map(|line| line.line == 0));
+        lacking.note(FUNCTION, outermost.map(|call| call.function.name == 0));
+        lacking.note(FILE, outermost.map(|call| call.function.file_name == 0));
+        lacking.note(LINE, outermost.map(|call| call.line == 0));
         lacking.note(OUR_NAMES, Some(source == Source::Profiler));
     }
 
-    fn location(&mut self, (id, frame): (u64, &Frame), lines: &[NamedLine<'m>]) {
+    fn location(&mut self, (id, frame): (u64, &Frame), calls: &[Call]) {
         use fields::location as f;
         let mapping = frame
             .binary
@@ -218,18 +244,12 @@ impl<'m, 'a> Encoder<'m, 'a> {
         self.part.varint(f::ID, id);
         self.part.varint(f::MAPPING_ID, mapping);
         self.part.varint(f::ADDRESS, frame.address);
-        for line in lines {
-            let key = FunctionKey {
-                name: self.strings.number(line.name),
-                system_name: self.strings.number(line.system_name),
-                file_name: self.strings.number(line.file_name),
-                start_line: line.start_line,
-            };
+        for call in calls {
+            let function = self.functions.number(call.function);
             self.inner.clear();
-            self.inner
-                .varint(fields::line::FUNCTION_ID, self.functions.number(key));
-            self.inner.signed(fields::line::LINE, line.line);
-            self.inner.signed(fields::line::COLUMN, line.column);
+            self.inner.varint(fields::line::FUNCTION_ID, function);
+            self.inner.signed(fields::line::LINE, call.line);
+            self.inner.signed(fields::line::COLUMN, call.column);
             self.part.message(f::LINE, &self.inner);
         }
         self.part.varint(f::IS_FOLDED, u64::from(frame.is_folded));
@@ -248,7 +268,7 @@ impl<'m, 'a> Encoder<'m, 'a> {
             let file_name = self.string(binary.file_name);
             let build_id = match &binary.identity {
                 Some(identity) if binary.id_text.is_none() => {
-                    self.strings.number(identity.to_string())
+                    self.strings.number_of_text(identity.to_string())
                 }
                 _ => self.string(binary.id_text),
             };
@@ -309,7 +329,7 @@ impl<'m, 'a> Encoder<'m, 'a> {
         self.message.varint(f::DEFAULT_SAMPLE_TYPE, default_type);
         self.inner.clear();
         for comment in &profile.comments {
-            let number = self.strings.number(self.model.text(*comment));
+            let number = self.strings.number(self.model, *comment);
             self.inner.raw_varint(number);
         }
         if !self.inner.is_empty() {

@@ -3,30 +3,48 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::model::{Profiles, StringId};
 use crate::pprof::fields;
 use crate::wire::Writer;
 
 /// Strings by number.
+///
+/// Each string of the model is compared by its text once, however often it is used: a message may use one long string millions
+/// of times.
 #[derive(Debug)]
 pub(super) struct Strings<'m> {
     numbers: HashMap<Cow<'m, str>, u64>,
     order: Vec<Cow<'m, str>>,
+    /// The numbers of the model's strings, by their place there.
+    of_model: Vec<Option<u64>>,
     /// A second empty string, for labels whose text is empty: number 0 would mean that they have none.
     empty_text: Option<u64>,
 }
 
-impl Default for Strings<'_> {
-    fn default() -> Self {
+impl<'m> Strings<'m> {
+    pub(super) fn of(model: &Profiles<'_>) -> Self {
         Self {
             numbers: HashMap::from([(Cow::Borrowed(""), 0)]),
             order: vec![Cow::Borrowed("")],
+            of_model: vec![None; model.strings.len()],
             empty_text: None,
         }
     }
-}
 
-impl<'m> Strings<'m> {
-    pub(super) fn number(&mut self, text: impl Into<Cow<'m, str>>) -> u64 {
+    /// The number of a string of the model.
+    pub(super) fn number(&mut self, model: &'m Profiles<'_>, id: StringId) -> u64 {
+        if let Some(Some(number)) = self.of_model.get(id.index()) {
+            return *number;
+        }
+        let number = self.number_of_text(model.text(id));
+        if let Some(place) = self.of_model.get_mut(id.index()) {
+            *place = Some(number);
+        }
+        number
+    }
+
+    /// The number of any other text.
+    pub(super) fn number_of_text(&mut self, text: impl Into<Cow<'m, str>>) -> u64 {
         let text = text.into();
         if let Some(number) = self.numbers.get(&text) {
             return *number;
@@ -37,11 +55,10 @@ impl<'m> Strings<'m> {
         number
     }
 
-    /// The number of a label's text, which is never 0.
-    pub(super) fn label_text(&mut self, text: impl Into<Cow<'m, str>>) -> u64 {
-        let text = text.into();
-        if !text.is_empty() {
-            return self.number(text);
+    /// The number for a label whose text has this number: never 0.
+    pub(super) fn label_text(&mut self, number: u64) -> u64 {
+        if number != 0 {
+            return number;
         }
         let next = self.order.len() as u64;
         let number = *self.empty_text.get_or_insert(next);
