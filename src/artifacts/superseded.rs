@@ -24,16 +24,19 @@ impl State {
             return BTreeSet::new();
         }
         let plans = self.every_plan();
-        let mut needed = self.verdicts();
+        let mut needed = BTreeSet::new();
         if let IndexStanding::Ready(index) = &standing {
             needed.insert(index.name);
         }
         for plan in &plans {
             needed.extend(self.kept_of(plan, converter_version));
         }
-        let indexes = self.indexes.iter().filter(|index| {
-            index.body.converter_version <= converter_version && !needed.contains(&index.name)
-        });
+        let of_others = self.indexes.iter();
+        let of_others = of_others.filter(|index| index.body.converter_version > converter_version);
+        needed.extend(of_others.map(|index| index.name));
+        needed.extend(self.verdicts(&needed));
+        let indexes = self.indexes.iter();
+        let indexes = indexes.filter(|index| !needed.contains(&index.name));
         let of_today = |sources: &BTreeSet<ContentHash>| {
             let mut plans = plans.iter();
             plans.any(|plan| plan.sources() == *sources)
@@ -66,9 +69,10 @@ impl State {
         of_plan.map(|index| index.name).collect()
     }
 
-    /// The best index of each debug file on which one came out without DWARF: without it the file
-    /// would count with what its sections promise, and be converted again.
-    fn verdicts(&self) -> BTreeSet<RecordName> {
+    /// The best index of each debug file of which one came out without DWARF, the best or one that
+    /// stays: without the best the file would count with what its sections promise, or with that other
+    /// one, and be converted again.
+    fn verdicts(&self, stay: &BTreeSet<RecordName>) -> BTreeSet<RecordName> {
         let mut of_file: BTreeMap<ContentHash, Vec<&Stored<IndexRecord>>> = BTreeMap::new();
         let files = self.artifacts.iter().map(|artifact| &artifact.body);
         let lost = self.conflicts.iter().map(|lost| &lost.artifact.body);
@@ -83,17 +87,22 @@ impl State {
                 of_file.entry(file).or_default().push(index);
             }
         }
-        let doubted = of_file.into_values().filter(|indexes| {
-            let mut qualities = indexes.iter().map(|index| index.body.quality);
-            qualities.any(|quality| quality < Quality::DwarfLines)
-        });
-        doubted
-            .filter_map(|indexes| {
-                let best = indexes
-                    .into_iter()
-                    .max_by_key(|index| (index.body.quality, Reverse(index.name)));
-                best.map(|index| index.name)
-            })
-            .collect()
+        let mut verdicts = BTreeSet::new();
+        for indexes in of_file.into_values() {
+            let best = indexes
+                .iter()
+                .max_by_key(|index| (index.body.quality, Reverse(index.name)));
+            let Some(best) = best.map(|index| index.name) else {
+                continue;
+            };
+            let counts = |name: &RecordName| *name == best || stay.contains(name);
+            let is_doubted = |index: &&Stored<IndexRecord>| {
+                index.body.quality < Quality::DwarfLines && counts(&index.name)
+            };
+            if indexes.iter().any(is_doubted) {
+                verdicts.insert(best);
+            }
+        }
+        verdicts
     }
 }
