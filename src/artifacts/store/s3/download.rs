@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::bucket::Bucket;
@@ -90,7 +90,6 @@ impl Download {
             opened().map_err(|error| StoreError::from_io("staging", &named, error))
         });
         let (staged, file) = staged.await?;
-        let mut hash = Sha256::new();
         let pieces = pieces(&self.blob);
         if pieces.is_empty() {
             // Only whether it is there is a question.
@@ -98,17 +97,19 @@ impl Download {
             return Ok(found.map(|_empty| staged));
         }
         let mut fetched = self.clone().fetch_in_order(pieces, file);
+        // Apart, so that new pieces are begun while others are hashed.
+        let (to_hash, waiting) = mpsc::channel(RANGES_AT_ONCE);
+        let hashing = AbortOnDropHandle::new(tokio::spawn(hash_in_order(waiting)));
         while let Some(piece) = fetched.try_next().await? {
             let Some(piece) = piece else {
                 return Ok(None);
             };
-            hash = blocking(move || {
-                hash.update(&piece.bytes);
-                Ok(hash)
-            })
-            .await?;
+            if to_hash.send(piece).await.is_err() {
+                break;
+            }
         }
-        let found = ContentHash(hash.finalize().into());
+        drop(to_hash);
+        let found = hashing.await.map_err(|ended| cut_off(&ended))??;
         if found == self.blob.sha256 {
             return Ok(Some(staged));
         }
@@ -231,6 +232,23 @@ impl Download {
             detail,
         }
     }
+}
+
+/// The hash of all the pieces.
+async fn hash_in_order(mut waiting: mpsc::Receiver<Fetched>) -> Result<ContentHash, StoreError> {
+    let mut hash = Sha256::new();
+    let mut pieces = Vec::new();
+    while waiting.recv_many(&mut pieces, RANGES_AT_ONCE).await > 0 {
+        let pieces = std::mem::take(&mut pieces);
+        hash = blocking(move || {
+            for piece in pieces {
+                hash.update(&piece.bytes);
+            }
+            Ok(hash)
+        })
+        .await?;
+    }
+    Ok(ContentHash(hash.finalize().into()))
 }
 
 fn cut_off(error: &dyn std::error::Error) -> StoreError {
