@@ -4,6 +4,7 @@ mod binaries;
 mod check;
 mod connection;
 mod convert_child;
+mod log_lines;
 mod serve;
 mod status;
 mod symbolize;

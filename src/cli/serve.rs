@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
+use super::log_lines::{LogEnd, LogLines};
 use crate::app::{App, Background};
 use crate::config::{self, Config, LogConfig, LogFormat, ServeArgs};
 use crate::http::Server;
@@ -53,9 +54,10 @@ pub(super) fn run(arguments: Args) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => return refuse(&error.into()),
     };
-    if let Err(error) = start_log(&log) {
-        return refuse(&error);
-    }
+    let _log_end = match start_log(&log) {
+        Ok(end) => end,
+        Err(error) => return refuse(&error),
+    };
     match serve(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -72,18 +74,19 @@ fn refuse(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn start_log(log: &LogConfig) -> anyhow::Result<()> {
+fn start_log(log: &LogConfig) -> anyhow::Result<LogEnd> {
     let filter = EnvFilter::try_new(&log.filter)
         .with_context(|| format!("--log {:?} is not understood", log.filter))?;
+    let (writer, end) = LogLines::to(std::io::stderr()).context("no thread for the log")?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_writer(writer);
     match log.format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),
     }
-    Ok(())
+    Ok(end)
 }
 
 fn serve(config: Config) -> anyhow::Result<()> {

@@ -1,0 +1,220 @@
+//! The lines of the log, written many at once by a thread of their own.
+//!
+//! A request that writes its own line waits for whoever takes it, and for the lock of standard error
+//! beside all other requests. So lines gather here and go out together, a few milliseconds later at
+//! the most. When they are not taken, whoever has the next one waits: none is thrown away. A process
+//! that is killed loses what it has gathered.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How long lines gather before they are written.
+const GATHERING: Duration = Duration::from_millis(2);
+
+/// How much may wait to be written: some 4,000 lines.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// What makes writers for lines.
+#[derive(Clone)]
+pub(super) struct LogLines(Arc<Shared>);
+
+/// Writes what is left and ends the thread when it is dropped.
+#[derive(Debug)]
+pub(super) struct LogEnd {
+    lines: LogLines,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// There is a first line, or the end.
+    begun: Condvar,
+    /// There is room again.
+    taken: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    text: Vec<u8>,
+    ended: bool,
+}
+
+impl LogLines {
+    /// Lines that go to `out`, until the end is dropped. Those that come later go nowhere.
+    ///
+    /// # Errors
+    /// If the system has no thread.
+    pub(super) fn to(out: impl Write + Send + 'static) -> io::Result<(Self, LogEnd)> {
+        let lines = Self(Arc::new(Shared {
+            waiting: Mutex::default(),
+            begun: Condvar::new(),
+            taken: Condvar::new(),
+        }));
+        let shared = Arc::clone(&lines.0);
+        let writer = thread::Builder::new().name("log".to_owned());
+        let thread = writer.spawn(move || shared.write_to(out))?;
+        let end = LogEnd {
+            lines: lines.clone(),
+            thread: Some(thread),
+        };
+        Ok((lines, end))
+    }
+}
+
+impl Shared {
+    fn add(&self, line: &[u8]) {
+        let mut waiting = self.waiting.lock();
+        while waiting.text.len() >= WAITING_BYTES_MAX && !waiting.ended {
+            self.taken.wait(&mut waiting);
+        }
+        if waiting.ended {
+            return;
+        }
+        let is_first = waiting.text.is_empty();
+        waiting.text.extend_from_slice(line);
+        drop(waiting);
+        if is_first {
+            self.begun.notify_one();
+        }
+    }
+
+    fn write_to(&self, mut out: impl Write) {
+        let mut text = Vec::new();
+        loop {
+            let mut waiting = self.waiting.lock();
+            while waiting.text.is_empty() && !waiting.ended {
+                self.begun.wait(&mut waiting);
+            }
+            if !waiting.ended {
+                drop(waiting);
+                thread::sleep(GATHERING);
+                waiting = self.waiting.lock();
+            }
+            std::mem::swap(&mut text, &mut waiting.text);
+            let is_last = waiting.ended;
+            drop(waiting);
+            self.taken.notify_all();
+            // There is no other place to say that nobody takes them.
+            let _nobody_takes_them = out.write_all(&text).and_then(|()| out.flush());
+            if is_last {
+                return;
+            }
+            text.clear();
+        }
+    }
+}
+
+impl fmt::Debug for LogLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogLines").finish_non_exhaustive()
+    }
+}
+
+impl Write for &LogLines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.add(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogLines {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> &'a Self {
+        self
+    }
+}
+
+impl Drop for LogEnd {
+    fn drop(&mut self) {
+        self.lines.0.waiting.lock().ended = true;
+        self.lines.0.begun.notify_one();
+        self.lines.0.taken.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what is written, once it is allowed to.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<(Mutex<Vec<u8>>, Mutex<()>)>);
+
+    impl Write for Kept {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            let _allowed = self.0.1.lock();
+            self.0.0.lock().extend_from_slice(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_of_many_threads_come_whole_and_all_of_them() {
+        let kept = Kept::default();
+        let (lines, end) = LogLines::to(kept.clone()).unwrap();
+        thread::scope(|scope| {
+            for name in 0..4 {
+                let lines = &lines;
+                scope.spawn(move || {
+                    for number in 0..1_000 {
+                        let line = format!("{name} {number}\n");
+                        lines.make_writer().write_all(line.as_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+        drop(end);
+        let text = String::from_utf8(kept.0.0.lock().clone()).unwrap();
+        for name in 0..4 {
+            let of_one = text.lines().filter_map(|line| {
+                let (from, number) = line.split_once(' ').expect("a whole line");
+                (from == name.to_string()).then(|| number.parse::<u32>().unwrap())
+            });
+            assert!(of_one.eq(0..1_000), "the lines of {name}");
+        }
+    }
+
+    #[test]
+    fn whoever_has_a_line_waits_while_too_many_do() {
+        let kept = Kept::default();
+        let (lines, end) = LogLines::to(kept.clone()).unwrap();
+        let nobody_reads = kept.0.1.lock();
+        let line = vec![b'x'; WAITING_BYTES_MAX / 2];
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for _ in 0..8 {
+                    lines.make_writer().write_all(&line).unwrap();
+                }
+            });
+            // What is being written, and what waits; the rest is still to come.
+            while lines.0.waiting.lock().text.len() < WAITING_BYTES_MAX {
+                thread::yield_now();
+            }
+            assert!(!writer.is_finished());
+            drop(nobody_reads);
+        });
+        drop(end);
+        assert_eq!(kept.0.0.lock().len(), 8 * line.len());
+        lines.make_writer().write_all(b"too late").unwrap();
+        assert_eq!(kept.0.0.lock().len(), 8 * line.len());
+    }
+}
