@@ -89,7 +89,7 @@ impl Blobs {
         if file.verification == Verification::Done {
             return Ok(file);
         }
-        let fingerprint = fingerprint(&key, &file)?;
+        let fingerprint = file.fingerprint;
         if self.verified.get(&key) == Some(fingerprint) {
             return Ok(file);
         }
@@ -118,7 +118,7 @@ impl Blobs {
         if file.verification == Verification::Done {
             return Ok(true);
         }
-        let fingerprint = fingerprint(&key, &file)?;
+        let fingerprint = file.fingerprint;
         if self.damaged.contains_key(&(key.clone(), fingerprint)) {
             return Ok(false);
         }
@@ -191,11 +191,6 @@ fn stored(blob: &BlobRef<'_>) -> Result<(ObjectKey, StoredBlob), StoreError> {
         size_bytes: blob.size_bytes,
     };
     Ok((key, stored))
-}
-
-fn fingerprint(key: &ObjectKey, file: &LocalFile) -> Result<Fingerprint, LocateError> {
-    let unreadable = |error| StoreError::from_io("reading", key, error);
-    Ok(Fingerprint::of(&file.file).map_err(unreadable)?)
 }
 
 fn cut_off(error: &dyn std::fmt::Display) -> LocateError {

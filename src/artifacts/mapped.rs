@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 
 use super::ContentHash;
 
@@ -22,11 +22,10 @@ impl Mapped {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         // An empty file cannot be mapped.
-        let map = if file.metadata()?.len() == 0 {
-            None
-        } else {
-            Some(map(&file)?)
-        };
+        let size_bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let map = (size_bytes > 0)
+            .then(|| map(&file, size_bytes))
+            .transpose()?;
         Ok(Self {
             path: path.to_owned(),
             map,
@@ -58,12 +57,15 @@ pub struct FileMap {
 }
 
 impl FileMap {
-    /// Of a file that an [`Artifact`](super::Artifact) has.
+    /// Of a file of that length that an [`Artifact`](super::Artifact) has.
     ///
     /// # Errors
     /// If the system cannot map it; an empty file cannot be mapped.
-    pub fn of(file: Arc<File>) -> io::Result<Self> {
-        let map = map(&file)?;
+    pub fn of(file: Arc<File>, size_bytes: u64) -> io::Result<Self> {
+        let map = map(
+            &file,
+            usize::try_from(size_bytes).map_err(io::Error::other)?,
+        )?;
         Ok(Self { map, _open: file })
     }
 }
@@ -78,8 +80,8 @@ impl AsRef<[u8]> for FileMap {
     unsafe_code,
     reason = "mapping a file is unsafe while others may change it"
 )]
-fn map(file: &File) -> io::Result<Mmap> {
+fn map(file: &File, size_bytes: usize) -> io::Result<Mmap> {
     // SAFETY: staged files are written by this process alone and complete by now, blobs are never
     // changed once they are there; both lie in folders that belong to this program.
-    unsafe { Mmap::map(file) }
+    unsafe { MmapOptions::new().len(size_bytes).map(file) }
 }

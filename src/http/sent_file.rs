@@ -55,8 +55,8 @@ impl SentFile {
             return Err(io::Error::other(detail));
         }
         let file = Arc::new(file);
-        let map = FileMap::of(Arc::clone(&file))?;
-        let body = Self {
+        let map = FileMap::of(Arc::clone(&file), size_bytes)?;
+        let mut body = Self {
             map: Bytes::from_owner(map),
             cached_until: range.start,
             left: range,
@@ -68,8 +68,10 @@ impl SentFile {
         let piece = body.next_piece();
         if !is_cached(&body.file, &piece)? {
             let file = Arc::clone(&body.file);
+            let piece = piece.clone();
             spawn_blocking(move || read(&file, piece)).await??;
         }
+        body.cached_until = piece.end;
         Ok(body)
     }
 

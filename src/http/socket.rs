@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rustix::fs::sendfile;
 use rustix::io::retry_on_intr;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -121,6 +122,34 @@ impl ClientSocket {
         }
     }
 
+    /// Sends what a part of a file follows at once.
+    fn poll_send_ahead(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let stream = self.stream()?;
+        loop {
+            ready!(stream.poll_write_ready(context))?;
+            let sent = stream.try_io(Interest::WRITABLE, || {
+                let sent = retry_on_intr(|| {
+                    let no_message = &mut SendAncillaryBuffer::default();
+                    sendmsg(
+                        &*stream,
+                        slices,
+                        no_message,
+                        SendFlags::MORE | SendFlags::NOSIGNAL,
+                    )
+                });
+                Ok(sent?)
+            });
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                ended => return Poll::Ready(ended),
+            }
+        }
+    }
+
     /// Passes `written` on, unless the client has taken no byte for too long.
     fn bounded<T>(
         &mut self,
@@ -209,10 +238,10 @@ impl AsyncWrite for ClientSocket {
         });
         let written = match of_file {
             Some((0, slice, part)) => this.poll_send(context, &part, slice),
-            // What is before it goes first.
+            // What is before it goes first, in the same packet.
             Some((number, ..)) => {
                 let memory = slices.get(..number).unwrap_or_default();
-                this.stream()?.poll_write_vectored(context, memory)
+                this.poll_send_ahead(context, memory)
             }
             None => this.stream()?.poll_write_vectored(context, slices),
         };

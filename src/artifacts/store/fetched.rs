@@ -192,6 +192,7 @@ impl Place {
             Ok(is_verified.then(|| LocalFile {
                 file: held.file,
                 size_bytes: fingerprint.size_bytes,
+                fingerprint,
                 path: held.path,
                 verification: Verification::Done,
                 lease: Lease::guarded_by(Arc::new(held.hold)),

@@ -18,6 +18,7 @@ use super::{
     BlobContent, BlobForm, GetLimit, Lease, ListQuery, LocalFile, ObjectEntry, ObjectKey,
     ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob, Verification, blocking,
 };
+use crate::artifacts::fingerprint::Fingerprint;
 
 /// How often a file is linked into a folder that somebody else removes each time: each try needs one
 /// more removal of a last object, in microseconds.
@@ -227,11 +228,12 @@ fn open(place: &Place, key: &ObjectKey) -> Result<Option<LocalFile>, StoreError>
         Err(error) if is_absence(&error) => return place.confirm_absence(key).map(|()| None),
         opened => opened.map_err(failed)?,
     };
-    let size_bytes = file.metadata().map_err(failed)?.len();
+    let fingerprint = Fingerprint::of(&file).map_err(failed)?;
     Ok(Some(LocalFile {
         file,
         path,
-        size_bytes,
+        size_bytes: fingerprint.size_bytes,
+        fingerprint,
         verification: Verification::Wanted,
         lease: Lease::unlimited(),
     }))
@@ -244,11 +246,12 @@ fn open_without_waiting(place: &Place, key: &ObjectKey) -> Option<LocalFile> {
     let opened = openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::CACHED);
     // Whatever is wrong, somebody finds out who may wait.
     let file = File::from(opened.ok()?);
-    let size_bytes = file.metadata().ok()?.len();
+    let fingerprint = Fingerprint::of(&file).ok()?;
     Some(LocalFile {
         file,
         path,
-        size_bytes,
+        size_bytes: fingerprint.size_bytes,
+        fingerprint,
         verification: Verification::Wanted,
         lease: Lease::unlimited(),
     })

@@ -26,6 +26,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::ContentHash;
+use super::fingerprint::Fingerprint;
 
 pub use direct::{DirectBody, DirectUploads};
 pub use fetched::CacheBounds;
@@ -230,6 +231,8 @@ pub struct LocalFile {
     pub path: PathBuf,
     /// Its length.
     pub size_bytes: u64,
+    /// What it was when it was opened.
+    pub fingerprint: Fingerprint,
     /// Whether its bytes are known to be the right ones.
     pub verification: Verification,
     /// Keeps the file at its path.
