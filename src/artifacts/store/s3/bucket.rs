@@ -12,7 +12,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ServerSideEncryption;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::client::{self, Provider};
 use super::failure::{Failure, chain};
@@ -27,6 +27,9 @@ const SHA256: &str = "unhex-sha256";
 
 /// The metadata by which a put knows its own object: its answer may have been lost.
 const PUT: &str = "unhex-put";
+
+/// Pieces of a body from which on they are put together: each takes some 100 bytes beside its own.
+const BODY_PIECES_MAX: usize = 1_000;
 
 /// A bucket, and how it is spoken to.
 #[derive(Debug)]
@@ -208,7 +211,8 @@ impl Bucket {
             .metadata()
             .and_then(|metadata| metadata.get(SHA256))
             .cloned();
-        let bytes = self.body(key, output, size_bytes).await?;
+        let pieces = self.body(key, output, size_bytes).await?;
+        let bytes = joined(&pieces);
         let found = ContentHash::of(&bytes).to_string();
         match put_sha256 {
             Some(put) if put != found => Err(broken(
@@ -219,33 +223,39 @@ impl Bucket {
         }
     }
 
-    /// All of the body of S3's answer, which has to have `size_bytes`.
+    /// All of the body of S3's answer, which has to have `size_bytes`, in the pieces that it came in.
     pub(super) async fn body(
         &self,
         key: &ObjectKey,
         output: GetObjectOutput,
         size_bytes: u64,
-    ) -> Result<Bytes, Failed> {
+    ) -> Result<Vec<Bytes>, Failed> {
         if output.e_tag().is_none() {
             return Err(strange("reading", key));
         }
         let size = usize::try_from(size_bytes).map_err(|error| broken(key, error.to_string()))?;
-        let mut bytes = BytesMut::with_capacity(size);
+        let (mut pieces, mut found) = (Vec::new(), 0_usize);
         let mut body = output.body;
         loop {
             let next = tokio::time::timeout(self.config.patience.stall, body.try_next()).await;
-            match next {
-                Ok(Ok(Some(piece))) if bytes.len() + piece.len() <= size => {
-                    bytes.extend_from_slice(&piece);
-                }
-                Ok(Ok(None)) if bytes.len() == size => return Ok(bytes.freeze()),
-                Ok(Ok(piece)) => {
-                    let found = bytes.len() + piece.map_or(0, |piece| piece.len());
-                    let detail = format!("its body has {found} bytes or more, not {size}");
-                    return Err(broken(key, detail));
-                }
+            let piece = match next {
+                Ok(Ok(piece)) => piece,
                 Ok(Err(error)) => return Err(broken(key, chain(&error))),
                 Err(elapsed) => return Err(broken(key, format!("its body stalls: {elapsed}"))),
+            };
+            let is_end = piece.is_none();
+            let piece = piece.unwrap_or_default();
+            found = found.saturating_add(piece.len());
+            if is_end && found == size {
+                return Ok(pieces);
+            }
+            if is_end || found > size {
+                let detail = format!("its body has {found} bytes or more, not {size}");
+                return Err(broken(key, detail));
+            }
+            pieces.push(piece);
+            if pieces.len() >= BODY_PIECES_MAX {
+                pieces = vec![joined(&pieces)];
             }
         }
     }
@@ -262,6 +272,14 @@ impl Bucket {
             Err(failure) if failure.is_absence() => Ok(()),
             Err(failure) => Err(failure.into_error("removing", key, self.name())),
         }
+    }
+}
+
+/// Pieces one behind the other, without a copy when there is one only.
+pub(super) fn joined(pieces: &[Bytes]) -> Bytes {
+    match pieces {
+        [only] => only.clone(),
+        pieces => pieces.concat().into(),
     }
 }
 

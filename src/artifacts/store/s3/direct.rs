@@ -10,7 +10,7 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::S3Store;
-use super::bucket::Bucket;
+use super::bucket::{Bucket, joined};
 use super::failure::{Failure, chain};
 use super::retry::Failed;
 use crate::artifacts::store::{DirectBody, DirectUploads, ObjectKey, StoreError, StoreFuture};
@@ -102,7 +102,8 @@ impl Put {
                 detail: "it was put again while it was read".to_owned(),
             }));
         }
-        bucket.body(key, got, end.saturating_sub(start)).await
+        let pieces = bucket.body(key, got, end.saturating_sub(start)).await?;
+        Ok(joined(&pieces))
     }
 }
 

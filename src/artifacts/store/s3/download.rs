@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, joined};
 use super::failure::Failure;
 use super::retry::Failed;
 use crate::artifacts::ContentHash;
@@ -46,9 +46,9 @@ struct Piece {
     offset: u64,
 }
 
-/// Bytes of the blob that are written and wait to be hashed; they count until they are.
+/// Bytes of the blob that are written and wait to be hashed, as they came; they count until they are.
 struct Fetched {
-    bytes: Bytes,
+    bytes: Vec<Bytes>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -157,8 +157,12 @@ impl Download {
         };
         let key = self.blob.key.clone();
         blocking(move || {
-            let written = file.write_all_at(&bytes, piece.offset);
-            written.map_err(|error| StoreError::from_io("keeping", &key, error))?;
+            let mut offset = piece.offset;
+            for bytes in &bytes {
+                let written = file.write_all_at(bytes, offset);
+                written.map_err(|error| StoreError::from_io("keeping", &key, error))?;
+                offset = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+            }
             Ok(Some(Fetched {
                 bytes,
                 _permit: permit,
@@ -167,23 +171,23 @@ impl Download {
         .await
     }
 
-    async fn attempt(&self, piece: &Piece) -> Result<Option<Bytes>, Failed> {
+    async fn attempt(&self, piece: &Piece) -> Result<Option<Vec<Bytes>>, Failed> {
         let Some(stored) = self.range(&piece.place).await? else {
             return Ok(None);
         };
-        self.bucket
-            .metrics
-            .s3_moved(Direction::Received, stored.len());
+        let received = stored.iter().map(Bytes::len).sum();
+        self.bucket.metrics.s3_moved(Direction::Received, received);
         let Some(frame) = piece.frame.clone() else {
             return Ok(Some(stored));
         };
-        let unpacked = blocking(move || Ok(frames::unpack(&stored, &frame))).await;
+        let unpacked = blocking(move || Ok(frames::unpack(&joined(&stored), &frame))).await;
         let unpacked = unpacked.map_err(Failed::Finally)?;
         let damaged = |error: io::Error| Failed::ThisTime(self.damaged(error.to_string()));
-        unpacked.map(|bytes| Some(bytes.into())).map_err(damaged)
+        let unpacked = unpacked.map_err(damaged)?;
+        Ok(Some(vec![unpacked.into()]))
     }
 
-    async fn range(&self, place: &Range<u64>) -> Result<Option<Bytes>, Failed> {
+    async fn range(&self, place: &Range<u64>) -> Result<Option<Vec<Bytes>>, Failed> {
         let (bucket, key) = (&self.bucket, &self.blob.key);
         let size_bytes = place.end.saturating_sub(place.start);
         let get = bucket
@@ -242,7 +246,7 @@ async fn hash_in_order(mut waiting: mpsc::Receiver<Fetched>) -> Result<ContentHa
         let pieces = std::mem::take(&mut pieces);
         hash = blocking(move || {
             for piece in pieces {
-                hash.update(&piece.bytes);
+                piece.bytes.iter().for_each(|bytes| hash.update(bytes));
             }
             Ok(hash)
         })
