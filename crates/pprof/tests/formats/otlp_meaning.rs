@@ -401,3 +401,34 @@ fn samples_are_cpu_time_by_their_period() {
         assert_eq!(found, expected, "{counted:?} {period:?}");
     }
 }
+
+#[test]
+fn a_period_of_nothing_or_less_makes_no_cpu_time() {
+    for (period, expected) in [
+        (0, None),
+        (-5, None),
+        (i64::MAX, None),
+        (7, Some(7_000_000_000)),
+    ] {
+        let mut tables = Tables::new();
+        let texts = ["samples", "count", "cpu", "seconds"].map(|text| tables.text(text));
+        let mut profile = of_samples(Vec::new());
+        let [samples, count, cpu, seconds] = texts;
+        profile.sample_type = Some(ValueType {
+            type_strindex: samples,
+            unit_strindex: count,
+        });
+        profile.period_type = Some(ValueType {
+            type_strindex: cpu,
+            unit_strindex: seconds,
+        });
+        profile.period = period;
+        let bytes = of_profiles(tables.0, vec![profile]).encode_to_vec();
+        let model = read(&bytes);
+        assert_eq!(
+            model.cpu_nanos_per_value(&model.profiles()[0], 0),
+            expected,
+            "{period}"
+        );
+    }
+}

@@ -238,15 +238,45 @@ fn long_names_count_by_their_whole_text() {
 /// H = lambda x: hashlib.sha256(x).digest()[:16]
 /// N = lambda n: struct.pack("<Q", n)
 /// T = lambda t: N(len(t)) + t
-/// native = H(b"\x01" + H(T(b"gnu") + T(b"9a0f")) + b"\x00" + N(0x1139))
-/// named = H(b"\x03" + T(b"cpython") + H(T(b"handler") + T(b"app.py")) + N(12))
-/// print(H(b"\x00" + native + named).hex(), H(b"\x00").hex())
+/// call = H(T(b"handler") + T(b"app.py")) + N(12)
+/// frames = [
+///     b"\x01" + H(T(b"gnu") + T(b"9a0f")) + b"\x00" + N(0x1139),
+///     b"\x02" + H(T(b"/bin/a")) + b"\x01" + N(0x139),
+///     b"\x03" + T(b"cpython") + call,
+///     b"\x04" + H(T(b"vmlinux")) + call,
+///     b"\x05" + T(b"handler"),
+///     b"\x06" + H(T(b"")),
+/// ]
+/// print(H(b"\x00" + b"".join(H(frame) for frame in frames)).hex(), H(b"\x00").hex())
 /// ```
 #[test]
 fn it_is_what_its_description_says() {
+    let offset = FrameKind::Native(CodeAddress::FileOffset(0x139));
+    let frames = [
+        NATIVE,
+        Recipe {
+            kind: offset,
+            build_id: "",
+            ..NATIVE
+        },
+        NAMED,
+        Recipe {
+            kind: FrameKind::Kernel,
+            file_name: "vmlinux",
+            ..NAMED
+        },
+        Recipe {
+            kind: FrameKind::Truncated,
+            ..NAMED
+        },
+        Recipe {
+            kind: FrameKind::Unplaced,
+            ..Recipe::default()
+        },
+    ];
     assert_eq!(
-        hash(&[NATIVE, NAMED], 0).to_string(),
-        "8195406ea45f0a3dab5f4afeb99886a0"
+        hash(&frames, 0).to_string(),
+        "ebeb3684d9c5e88243733a177b7be2cb"
     );
     assert_eq!(hash(&[], 0).to_string(), "6e340b9cffb37a989ca544e6bb780a2c");
 }
