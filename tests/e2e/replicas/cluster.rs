@@ -1,18 +1,21 @@
-//! A demonstration: two servers over a Ceph of three nodes whose parts are killed
+//! The demonstration of docs/scaling.md: two servers over a Ceph of three nodes whose parts are killed
 //! under load. By hand, since it takes minutes; `UNHEX_MEASURED` names the program.
 
 use std::time::{Duration, Instant};
 
+use unhex_testkit::run;
 use unhex_testkit::s3_server::{Daemon, S3Cluster};
 
+use super::DEADLINE;
 use super::fleet::Fleet;
 use super::load::{self, Load};
 use crate::measured;
 
 /// How long the load goes on with everything in its place.
-const CALM: Duration = Duration::from_secs(15);
+const CALM: Duration = Duration::from_secs(10);
 
-/// How long a monitor and an OSD are away: Ceph alone takes some twenty seconds to go on.
+/// How long a monitor and an OSD are away, or an OSD is silent: Ceph takes ten to thirty seconds to go
+/// on.
 const AWAY: Duration = Duration::from_secs(35);
 
 /// How long a gateway is away.
@@ -20,6 +23,13 @@ const WITHOUT_GATEWAY: Duration = Duration::from_secs(15);
 
 /// How long the filling of an OSD may take on a busy machine.
 const FILLING_DEADLINE: Duration = Duration::from_mins(3);
+
+/// What `/readyz` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    Yes,
+    No,
+}
 
 /// A cluster, servers over it, and a load on these.
 struct Scene<'a> {
@@ -41,12 +51,32 @@ impl Scene<'_> {
         self.begin("gateway of replica 1 killed");
         self.cluster.kill(Daemon::Gateway(1));
         self.load.figures().count("kills");
+        self.tell_when_ready("gateway killed", Readiness::No);
         self.load.last(WITHOUT_GATEWAY);
         self.begin("gateway started again");
         self.cluster.start_again(Daemon::Gateway(1));
+        self.tell_when_ready("gateway started again", Readiness::Yes);
+        self.load.last(CALM);
+        self.begin("osd.2 silent");
+        self.cluster.silence(Daemon::Osd(2));
+        self.load.last(AWAY);
+        println!("osd.2 silent: {}", self.cluster.status());
+        self.begin("osd.2 awake");
+        self.cluster.wake(Daemon::Osd(2));
+        self.cluster.wait_until_whole(FILLING_DEADLINE);
         self.load.last(CALM);
         // What osd.0 was given again is needed from here on.
         self.kill("osd.1 and mon.1 killed", 1);
+    }
+
+    /// Waits until replica 1 says that it is ready, or not.
+    fn tell_when_ready(&self, since: &str, readiness: Readiness) {
+        let began = Instant::now();
+        run::poll("replica 1 to notice", DEADLINE, || {
+            (self.fleet.is_ready(1) == (readiness == Readiness::Yes)).then_some(())
+        });
+        let took = began.elapsed().as_secs_f64();
+        println!("{since}: /readyz of replica 1 says {readiness:?} after {took:.1} s");
     }
 
     fn begin(&self, name: &str) {

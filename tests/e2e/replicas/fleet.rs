@@ -103,6 +103,17 @@ impl Fleet {
         })
     }
 
+    /// Whether requests should be sent to a replica, as a load balancer asks.
+    pub(super) fn is_ready(&self, at: usize) -> bool {
+        let request = Request {
+            method: "GET",
+            url: "/readyz",
+            headers: &[],
+            body: &[],
+        };
+        matches!(self.send(at, &request), Attempt::Done(answer) if answer.status == 200)
+    }
+
     /// A number of the metrics of one replica, over all label sets.
     pub(super) fn metric(&self, at: usize, series: &str) -> f64 {
         let request = Request {

@@ -37,7 +37,7 @@ pub(super) struct Shape {
 /// One of its processes, numbered from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// One that knows who is up, with a majority of its kind.
+    /// One that knows who is up, with a majority of its kind; the first of those that run leads.
     Monitor(usize),
     /// One that keeps a copy of everything, in memory.
     Osd(usize),
@@ -134,6 +134,16 @@ impl Ceph {
         self.order(&format!("start {daemon}"));
     }
 
+    /// Lets one of its processes say nothing, as a host does that is gone: nobody is told that.
+    pub(super) fn silence(&self, daemon: Daemon) {
+        self.order(&format!("silence {daemon}"));
+    }
+
+    /// Lets a silent one go on where it was.
+    pub(super) fn wake(&self, daemon: Daemon) {
+        self.order(&format!("wake {daemon}"));
+    }
+
     fn order(&self, order: &str) {
         {
             let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,10 +223,12 @@ impl Drop for Ceph {
 }
 
 /// Ports that were free an instant ago; none of these programs can pick one itself and say which.
+/// In order: of monitors at one host that of the lowest port leads.
 fn free_ports(number: usize) -> Vec<String> {
     let listener = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
     let listeners: Vec<_> = (0..number).map(listener).collect();
     let port = |listener: &TcpListener| listener.local_addr().expect("an address").port();
-    let ports = listeners.iter().map(port);
-    ports.map(|port| port.to_string()).collect()
+    let mut ports: Vec<u16> = listeners.iter().map(port).collect();
+    ports.sort_unstable();
+    ports.iter().map(u16::to_string).collect()
 }

@@ -67,6 +67,23 @@ impl S3Cluster {
         self.ceph.start_again(daemon);
     }
 
+    /// Lets one of its processes say nothing, as a host does that is gone: the others have to find
+    /// that out.
+    ///
+    /// # Panics
+    /// If that does not run.
+    pub fn silence(&self, daemon: Daemon) {
+        self.ceph.silence(daemon);
+    }
+
+    /// Lets a silent one go on where it was.
+    ///
+    /// # Panics
+    /// If that does not run.
+    pub fn wake(&self, daemon: Daemon) {
+        self.ceph.wake(daemon);
+    }
+
     /// What `ceph -s` says of its health and its processes, in one line.
     ///
     /// # Panics

@@ -3,7 +3,8 @@
 #
 # Standard input is a pipe that the tests hold: it ends when they do, however they end, and then
 # everything that was started here is killed by its ID and the folder removed. Until then its lines
-# are orders, each answered by a line when it is done: `kill osd.1`, `start osd.1`.
+# are orders, each answered by a line when it is done: `kill osd.1`, `start osd.1`, `silence osd.1`,
+# `wake osd.1`.
 set -euo pipefail
 folder=$1 access_key=$2 secret_key=$3 osds=$4
 read -ra monitor_ports <<<"$5"
@@ -114,6 +115,8 @@ while read -r order name; do
         unset "running[$name]"
         ;;
     start) start "$name" ;;
+    silence) kill -STOP "${running[$name]}" ;;
+    wake) kill -CONT "${running[$name]}" ;;
     esac
     echo "done: $order $name"
 done
