@@ -110,8 +110,9 @@ limits! {
     sources_file_bytes_max: Bytes = 64 << 20, "UNHEX_SOURCES_FILE_BYTES_MAX";
     /// All files in a bundle of sources together: the Linux kernel has 1.4 GiB.
     sources_bytes_max: Bytes = 4 << 30, "UNHEX_SOURCES_BYTES_MAX";
-    /// Uploads that are received and published at once; more wait in turns, by client. Each holds a
-    /// file, a thread while it writes, and 1 MiB.
+    /// Uploads that are received, or read back from the bucket, and published at once; more wait in
+    /// turns, by client. Each holds a file, a thread while it writes, and 1 MiB; one that is read
+    /// back 32 MiB.
     uploads_max: Count = 64, "UNHEX_UPLOADS_MAX";
     /// How long an upload waits for its turn, its body unread, before it is told to come again:
     /// below the time-outs of proxies.

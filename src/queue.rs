@@ -4,6 +4,8 @@
 //! each client has a line of its own, and whoever gives something back serves the next line. One
 //! client alone never has all, as long as it needs less: who comes later finds something free.
 
+mod place;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,6 +16,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::metrics::{QueueMeter, QueueOutcome};
+
+pub use self::place::Place;
 
 /// Requests that wait in one queue: each costs a few hundred bytes beside its connection.
 const WAITING_MAX: usize = 16_384;

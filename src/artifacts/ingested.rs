@@ -1,6 +1,7 @@
 //! What is said of an upload: by the uploader, and back.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use unhex_build_id::{BuildId, IdKind, Identity};
 use unhex_symbols::quality::Quality;
@@ -10,6 +11,7 @@ use super::located::{ArtifactKind, LocateError, Origin};
 use super::publish::PublishError;
 use super::record::Provenance;
 use super::store::StoreError;
+use crate::queue::QueueError;
 
 /// What the uploader says of a file.
 #[derive(Clone, Debug)]
@@ -129,6 +131,12 @@ pub enum IngestError {
     /// The store failed.
     #[error(transparent)]
     Publish(#[from] PublishError),
+    /// As many uploads as may are under way.
+    #[error("no turn among the uploads")]
+    NoTurn(#[source] QueueError),
+    /// What all who waited for one upload are told.
+    #[error(transparent)]
+    Shared(Arc<IngestError>),
     /// The work was cut off: the server stops, or has a fault.
     #[error("the work on the upload was cut off")]
     CutOff,

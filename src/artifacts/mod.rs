@@ -58,7 +58,7 @@ pub use located::{
     ParseArtifactKindError, Section, Source,
 };
 pub use mapped::FileMap;
-pub use offers::{Completion, DirectPut, Offer, Parcel};
+pub use offers::{Completer, Completion, DirectPut, Offer, Parcel};
 pub use publish::PublishError;
 pub use receive::{ContentEncoding, Received, Receiver, ZSTD_WINDOW_LOG_MAX};
 pub use source_path::canonical_source_path;
@@ -80,6 +80,7 @@ use self::blobs::Blobs;
 use self::bundles::Bundles;
 use self::catalog::{Catalog, CatalogMeters};
 use self::indexing::Indexing;
+use self::offers::Completions;
 use self::record::Provenance;
 use self::state::State;
 use self::store::ObjectStore;
@@ -156,6 +157,7 @@ struct Inner {
     blobs: Blobs,
     bundles: Bundles,
     offers: moka::sync::Cache<UploadId, Offer>,
+    completions: Completions,
     indexing: Indexing,
     in_place: Option<Arc<dyn InPlace>>,
     upstreams: Upstreams,
@@ -193,6 +195,7 @@ impl Artifacts {
                     .time_to_live(OFFER_AGE_MAX)
                     .max_capacity(OFFERS_MAX)
                     .build(),
+                completions: Completions::new(tasks.clone()),
                 indexing: Indexing::new(converter, tasks.clone()),
                 in_place,
                 upstreams,
@@ -349,17 +352,18 @@ impl Artifacts {
         Ok(self.inner.direct_put(offer, parcel).await?)
     }
 
-    /// What an upload came to whose file was sent. One that lies in the store is read back, compared
-    /// with what was offered and taken in; asking again is harmless.
+    /// What an upload came to whose file was sent. One that lies in the store is read back when it is
+    /// the completer's turn, compared with what was offered and taken in. That is done once for all
+    /// who ask meanwhile and goes on when they leave; asking again is harmless.
     ///
     /// # Errors
     /// If it is not what was offered or is not taken in, and why; if that is not known now.
     pub async fn complete(
         &self,
         upload_id: UploadId,
-        provenance: Provenance,
+        completer: Completer,
     ) -> Result<Completion, IngestError> {
-        self.inner.complete_upload(upload_id, provenance).await
+        self.inner.complete_upload(upload_id, completer).await
     }
 
     /// The version of the converter that indexes are made by.

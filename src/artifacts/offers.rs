@@ -2,7 +2,8 @@
 //!
 //! Offers of files that come through this server live in memory: an uploader whose offer was
 //! forgotten asks again. Those of files that go straight to the store lie there beside the file, so
-//! that whichever server is told of its end knows what was agreed.
+//! that whichever server is told of its end knows what was agreed. Reading such a file back may take
+//! longer than anybody waits, so it goes on when those who asked leave, and whoever asks again joins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +18,10 @@ use super::layout::{self, UploadId};
 use super::located::{ArtifactKind, LocateError, Origin};
 use super::receive::{ContentEncoding, Received, Receiver};
 use super::record::Provenance;
+use super::single_flight::SingleFlight;
 use super::store::{DirectBody, DirectUploads, GetLimit, StoreError};
 use super::{ContentHash, Inner, seal};
+use crate::queue::Place;
 
 /// How long a presigned URL is good: a slow line sends a few gigabytes in that time.
 const URL_LIFETIME: Duration = Duration::from_hours(1);
@@ -61,8 +64,20 @@ pub struct DirectPut {
     pub url: String,
 }
 
+/// Who says that an upload is sent.
+#[derive(Clone, Debug)]
+pub struct Completer {
+    /// Who that is.
+    pub provenance: Provenance,
+    /// Where its turn is waited for if the file has to be read back.
+    pub place: Place,
+}
+
+/// The uploads that lie in the store and are taken in now.
+pub(super) type Completions = SingleFlight<UploadId, Result<Completion, Arc<IngestError>>>;
+
 /// What came of the end of an upload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Completion {
     /// Nobody knows such an upload, or not any more.
     Unknown,
@@ -144,12 +159,32 @@ impl Inner {
     pub(super) async fn complete_upload(
         self: &Arc<Self>,
         upload_id: UploadId,
-        provenance: Provenance,
+        completer: Completer,
     ) -> Result<Completion, IngestError> {
         if let Some(offer) = self.offers.get(&upload_id) {
             let known = self.known(&offer).await?;
             return Ok(known.map_or(Completion::NothingSent(offer), Completion::Done));
         }
+        if self.store.direct_uploads().is_none() {
+            return Ok(Completion::Unknown);
+        }
+        let landing = self.completions.join(upload_id, || {
+            let inner = Arc::clone(self);
+            async move {
+                let completed = inner.complete_direct(upload_id, completer).await;
+                completed.map_err(Arc::new)
+            }
+        });
+        let landed = landing.await.ok_or(IngestError::CutOff)?;
+        landed.map_err(IngestError::Shared)
+    }
+
+    /// Reads back and takes in a file that a client put into the store.
+    async fn complete_direct(
+        self: &Arc<Self>,
+        upload_id: UploadId,
+        completer: Completer,
+    ) -> Result<Completion, IngestError> {
         let Some(direct) = self.store.direct_uploads() else {
             return Ok(Completion::Unknown);
         };
@@ -160,6 +195,7 @@ impl Inner {
             self.clear_away(upload_id).await;
             return Ok(Completion::Done(known));
         }
+        let turn = completer.place.turn().await.map_err(IngestError::NoTurn)?;
         let Some(received) = self.read_back(direct, upload_id, &agreement).await? else {
             return Ok(Completion::NothingSent(agreement.offer));
         };
@@ -171,10 +207,10 @@ impl Inner {
             origin: Origin::Upload,
             provenance: Provenance {
                 file_name: agreement.parcel.file_name,
-                ..provenance
+                ..completer.provenance
             },
         };
-        let ingested = self.ingest(received, upload).await?;
+        let ingested = self.ingest(received.in_turn(turn), upload).await?;
         self.clear_away(upload_id).await;
         Ok(Completion::Done(ingested))
     }

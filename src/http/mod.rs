@@ -19,6 +19,7 @@ mod idle;
 mod json_body;
 mod metadata;
 mod named;
+mod not_taken;
 mod observe;
 pub mod openapi;
 mod operation;

@@ -12,7 +12,6 @@ use futures_util::StreamExt as _;
 use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
-use tokio::time::Instant;
 use unhex_api::artifacts::{UploadAnswer, UploadPlan, UploadQuestion};
 use unhex_build_id::{BuildId, Identity};
 
@@ -21,12 +20,11 @@ use super::error::{ApiError, ApiErrorKind, Problem};
 use super::{Peer, build_path, content_encoding, json_body, wire};
 use crate::app::App;
 use crate::artifacts::record::Provenance;
-use crate::artifacts::store::StoreError;
 use crate::artifacts::{
-    ArtifactKind, Completion, ContentEncoding, ContentHash, IngestError, Offer, Origin, Parcel,
-    PublishError, Received, Target, Upload, UploadId,
+    ArtifactKind, Completer, Completion, ContentEncoding, ContentHash, IngestError, Offer, Origin,
+    Parcel, Received, Target, Upload, UploadId,
 };
-use crate::queue::{ClientKey, Share};
+use crate::queue::{ClientKey, Place};
 
 /// The header with the name of an uploaded file; bytes that no header may carry are percent-encoded.
 const FILE_NAME: &str = "x-file-name";
@@ -181,7 +179,9 @@ pub(super) async fn post_uploads(
 
 /// Publishes what was sent. Files that are PUT to this server are published by the PUT itself; then
 /// this answers what they came to. What was PUT to a presigned URL is read back, decoded by the
-/// `Content-Encoding` of that PUT, and compared with what was offered.
+/// `Content-Encoding` of that PUT, and compared with what was offered; it takes its turn among the
+/// uploads for that. This goes on when the client leaves: who asks again waits for the same work, or
+/// hears what it came to.
 #[utoipa::path(
     post,
     path = "/uploads/{upload_id}/complete",
@@ -191,12 +191,12 @@ pub(super) async fn post_uploads(
         (status = 200, description = "It is durable", body = UploadAnswer),
         (status = 401, description = "Without the write token", body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "The encoding is wrong", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No such upload, or one of more than an hour ago", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such upload, or one of too long ago: a day; an hour where the file is PUT to this server", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Nothing was sent yet, or other code under a known build ID; `difference` says how", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "Larger than the limit", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "Not what was offered, or not a file that can be used; `detail` says what was found", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Not known now; try again", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Not known now, or as many uploads as may are under way; come again after Retry-After", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn post_upload_complete(
@@ -207,8 +207,11 @@ pub(super) async fn post_upload_complete(
 ) -> Result<Json<UploadAnswer>, ApiError> {
     let unknown = || ApiError::not_found("there is no such upload; ask POST /uploads again");
     let upload_id: UploadId = upload_id.parse().ok().ok_or_else(unknown)?;
-    let by_whom = provenance(client, &headers);
-    match app.artifacts.complete(upload_id, by_whom).await? {
+    let completer = Completer {
+        place: place(&app, &client),
+        provenance: provenance(client, &headers),
+    };
+    match app.artifacts.complete(upload_id, completer).await? {
         Completion::Done(ingested) => Ok(Json(wire::upload_answer(ingested))),
         Completion::Unknown => Err(unknown()),
         Completion::NothingSent(offer) => {
@@ -234,7 +237,9 @@ async fn take(
 ) -> Result<Response, ApiError> {
     let encoding = content_encoding::of(headers)?;
     check_size(app, content_encoding::declared_length(headers))?;
-    let turn = turn(app, &client).await?;
+    // Its body is unread until then.
+    let turn = place(app, &client).turn().await;
+    let turn = turn.map_err(IngestError::NoTurn)?;
     let received = receive(app, encoding, body).await?.in_turn(turn);
     let provenance = Provenance {
         file_name: file_name(headers),
@@ -254,15 +259,13 @@ async fn take(
     Ok((status, Json(wire::upload_answer(ingested))).into_response())
 }
 
-/// Waits until it is this client's turn to send a file, its body unread.
-async fn turn(app: &App, (peer, _): &Client) -> Result<Share, ApiError> {
-    let client = peer.map_or(ClientKey::SERVER, |Extension(peer)| peer.key());
-    let until = Instant::now() + app.config.limits.upload_queue_seconds_max;
-    let turn = app.uploads.take(client, 1, Some(until)).await;
-    turn.map_err(|error| {
-        let detail = "as many uploads as may (uploads_max) are under way; come again later";
-        ApiError::new(ApiErrorKind::Unavailable, detail).with_source(error)
-    })
+/// Where this client waits for its turn to have a file taken in.
+fn place(app: &App, (peer, _): &Client) -> Place {
+    Place {
+        queue: app.uploads.clone(),
+        client: peer.map_or(ClientKey::SERVER, |Extension(peer)| peer.key()),
+        patience: app.config.limits.upload_queue_seconds_max,
+    }
 }
 
 async fn receive(app: &App, encoding: ContentEncoding, body: Body) -> Result<Received, ApiError> {
@@ -324,58 +327,6 @@ fn kind(kind: unhex_api::artifacts::ArtifactKind) -> Result<ArtifactKind, ApiErr
 
 fn bad_request(error: impl std::fmt::Display) -> ApiError {
     ApiError::bad_request(error.to_string())
-}
-
-impl From<IngestError> for ApiError {
-    fn from(error: IngestError) -> Self {
-        let detail = error.to_string();
-        match error {
-            IngestError::TooLarge { .. } | IngestError::LimitExceeded(_) => Self::too_large(detail),
-            IngestError::Encoding { .. } => Self::bad_request(detail),
-            IngestError::Refused { .. } => Self::new(ApiErrorKind::Unprocessable, detail),
-            IngestError::OtherIdentity {
-                found, expected, ..
-            } => Self::new(ApiErrorKind::Unprocessable, detail)
-                .with_member("found", found)
-                .with_member("expected", expected),
-            IngestError::UnknownIdentity { .. } => Self::not_found(detail),
-            IngestError::OtherCode {
-                build_id,
-                known_sha256,
-                difference,
-            } => Self::new(ApiErrorKind::Conflict, detail)
-                .with_member("build_id", build_id.to_string())
-                .with_member("known_sha256", known_sha256.to_string())
-                .with_member("difference", difference),
-            IngestError::Locate(error) => error.into(),
-            IngestError::Publish(error) => error.into(),
-            IngestError::CutOff => Self::new(
-                ApiErrorKind::Unavailable,
-                "the server stops or has a fault; nothing of the upload is kept, send it again",
-            ),
-        }
-    }
-}
-
-impl From<PublishError> for ApiError {
-    fn from(error: PublishError) -> Self {
-        match &error {
-            PublishError::Store(StoreError::Full { .. }) => Self::new(
-                ApiErrorKind::StorageFull,
-                "no room left; nothing of it is kept",
-            ),
-            PublishError::RecordTooLarge { .. } => Self::too_large(error.to_string()),
-            PublishError::TooSlow => Self::new(
-                ApiErrorKind::Unavailable,
-                "storing took too long; nothing of it is kept, send it again",
-            ),
-            _ => Self::new(
-                ApiErrorKind::Unavailable,
-                "the object store cannot be written now; send it again later",
-            ),
-        }
-        .with_source(error)
-    }
 }
 
 /// The build ID that an identity leads to.

@@ -15,7 +15,7 @@ use crate::stored::{PROGRAM, get_with, path, store};
 use crate::upstream::{ask, upstream};
 
 /// Waits until a line of the metrics reads so.
-async fn until_counted(server: &TestServer, line: &str) {
+pub async fn until_counted(server: &TestServer, line: &str) {
     let end = tokio::time::Instant::now() + DEADLINE;
     while !counted(server, line).await {
         assert!(tokio::time::Instant::now() < end, "never: {line}");
@@ -66,7 +66,7 @@ async fn many_slow_questions_of_one_client_keep_nobody_waiting() {
 }
 
 /// The head of an upload, and the first byte of its body.
-async fn begin_upload(server: &TestServer, header: &str) -> TcpStream {
+pub async fn begin_upload(server: &TestServer, header: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
         "PUT /buildid/ab01/debuginfo HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n{header}\r\n\x7f"

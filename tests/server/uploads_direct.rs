@@ -1,14 +1,18 @@
 //! Uploads that go into the bucket past the server: by presigned URLs, read back and verified.
 
+use std::time::Duration;
+
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use unhex::artifacts::ContentHash;
 use unhex::config::S3Config;
+use unhex_testkit::fault_proxy::{Fault, FaultProxy, Seen};
 use unhex_testkit::s3_server::S3Server;
 
 use crate::artifacts_backends::bucket_config;
 use crate::calls::{answer, bytes, get, program, state};
-use crate::server::TestServer;
+use crate::queues::{begin_upload, until_counted};
+use crate::server::{DEADLINE, TestServer};
 
 /// Two servers over one empty bucket; `None` when what that needs is missing.
 async fn replicas() -> Option<(S3Config, TestServer, TestServer)> {
@@ -194,4 +198,85 @@ async fn whoever_cannot_reach_the_bucket_brings_the_file_to_the_server() {
     let server = server_over(&silent).await;
     let (url, _) = needed(&server, &question("abcd", &file)).await;
     assert_eq!(url, "/buildid/abcd/debuginfo");
+}
+
+/// A server that bears one upload at a time, whose own requests to the bucket pass a proxy; `None`
+/// when what that needs is missing.
+async fn of_one_upload() -> Option<(FaultProxy, TestServer)> {
+    let s3 = S3Server::shared()?;
+    let proxy = FaultProxy::before(s3.endpoint());
+    let mut config = bucket_config(&s3.bucket(), &proxy.url());
+    config.direct_endpoint = Some(s3.endpoint().to_owned());
+    config.patience.answer = Duration::from_secs(4);
+    let server = TestServer::start_with(|settings| {
+        settings.s3 = Some(config);
+        settings.limits.uploads_max = 1;
+        settings.limits.upload_queue_seconds_max = Duration::from_millis(200);
+    });
+    Some((proxy, server.await))
+}
+
+/// Whether a request is the first of those that read back what was put.
+fn looks_at(seen: &Seen) -> bool {
+    seen.method == "GET" && seen.header("range") == Some("bytes=0-0")
+}
+
+fn reads_back(seen: &Seen) -> bool {
+    let is_ranged = seen.header("range").is_some() && !looks_at(seen);
+    is_ranged && seen.path.contains("/uploads/")
+}
+
+fn count(proxy: &FaultProxy, wanted: fn(&Seen) -> bool) -> usize {
+    proxy.seen().iter().filter(|seen| wanted(seen)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_back_is_read_once_for_all_who_ask_and_goes_on_when_they_leave() {
+    let Some((proxy, server)) = of_one_upload().await else {
+        return;
+    };
+    let program = program();
+    let (id, file) = (program.build_id(), program.bytes());
+    let (url, path) = needed(&server, &question(&id, &file)).await;
+    put_to_bucket(&url, file, None).await;
+    proxy.fail_where(1, Fault::Hang, reads_back);
+    let asking = Client::new().post(server.url(&path)).send();
+    let first = tokio::spawn(asking);
+    let end = tokio::time::Instant::now() + DEADLINE;
+    while count(&proxy, reads_back) == 0 {
+        assert!(tokio::time::Instant::now() < end, "nothing is read back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    until_counted(&server, r#"unhex_queue_used_ratio{class="upload"} 1"#).await;
+    first.abort();
+    let (status, said) = complete(&server, &path).await;
+    assert_eq!(status, StatusCode::OK, "{said}");
+    assert_eq!(said["changed"], json!(true), "the same work: {said}");
+    assert_eq!(count(&proxy, looks_at), 1, "it began once");
+    let (status, said) = complete(&server, &path).await;
+    assert_eq!((status, &said["build_id"]), (StatusCode::OK, &json!(id)));
+    assert_eq!(count(&proxy, looks_at), 1, "it is known by now");
+    until_counted(&server, r#"unhex_queue_used_ratio{class="upload"} 0"#).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_put_into_the_bucket_takes_its_turn_among_the_uploads() {
+    let Some((proxy, server)) = of_one_upload().await else {
+        return;
+    };
+    let program = program();
+    let (id, file) = (program.build_id(), program.bytes());
+    let (url, path) = needed(&server, &question(&id, &file)).await;
+    put_to_bucket(&url, file, None).await;
+    let other = begin_upload(&server, "").await;
+    until_counted(&server, r#"unhex_queue_used_ratio{class="upload"} 1"#).await;
+    let (status, problem) = complete(&server, &path).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("uploads_max"), "{detail}");
+    assert_eq!(count(&proxy, looks_at), 0, "nothing is read before");
+    drop(other);
+    until_counted(&server, r#"unhex_queue_used_ratio{class="upload"} 0"#).await;
+    let (status, said) = complete(&server, &path).await;
+    assert_eq!(status, StatusCode::OK, "{said}");
 }
