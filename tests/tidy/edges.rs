@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("unhex-api", &["unhex-build-id"]),
     ("unhex-build-id", &[]),
     ("unhex-pprof", &["unhex-build-id"]),
+    ("unhex-profile-store", &[]),
     ("unhex-symbols", &["unhex-build-id"]),
     ("unhex-testkit", &[]),
 ];
