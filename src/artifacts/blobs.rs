@@ -12,6 +12,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::policy::EvictionPolicy;
 use tokio_util::task::TaskTracker;
 use unhex_build_id::BuildId;
 
@@ -74,7 +75,12 @@ impl Blobs {
     pub(super) fn new(store: Arc<dyn ObjectStore>, tasks: TaskTracker) -> Self {
         Self {
             store,
-            verified: moka::sync::Cache::new(VERIFIED_MAX),
+            // What was just compared gets in whatever others are asked for more often: without it each
+            // request would read the whole file.
+            verified: moka::sync::Cache::builder()
+                .eviction_policy(EvictionPolicy::lru())
+                .max_capacity(VERIFIED_MAX)
+                .build(),
             damaged: moka::sync::Cache::builder()
                 .time_to_live(DAMAGE_KEPT)
                 .max_capacity(DAMAGED_MAX)

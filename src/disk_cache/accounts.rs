@@ -28,7 +28,10 @@ pub(super) struct Accounts {
     total_bytes: u64,
     /// Of those that are.
     beyond_bytes: u64,
+    /// For files on their way that are not larger than the bound.
     reserved_bytes: u64,
+    /// For all files on their way.
+    expected_bytes: u64,
     next_turn: u64,
     next_number: u64,
 }
@@ -56,6 +59,7 @@ impl Accounts {
             total_bytes: 0,
             beyond_bytes: 0,
             reserved_bytes: 0,
+            expected_bytes: 0,
             next_turn: 0,
             next_number: 1,
         }
@@ -69,7 +73,8 @@ impl Accounts {
     }
 
     /// Takes in a file that was found on the disk, the least recently used first. Of two with one
-    /// key the later one stays, and the earlier one is a victim.
+    /// key the later one stays, and the earlier one is a victim; so is one larger than the bound,
+    /// which nobody holds.
     pub(super) fn found(
         &mut self,
         name: FileName,
@@ -78,7 +83,8 @@ impl Accounts {
     ) -> Option<Victim> {
         self.next_number = self.next_number.max(name.number.saturating_add(1));
         let earlier = self.current.get(&name.key).copied();
-        if earlier.is_some_and(|earlier| earlier > name.number) {
+        let is_replaced = earlier.is_some_and(|earlier| earlier > name.number);
+        if is_replaced || with_overhead(size_bytes) > self.bytes_max {
             return Some(name);
         }
         let victim = self.forget(&name.key);
@@ -104,7 +110,7 @@ impl Accounts {
     }
 
     fn insert(&mut self, name: FileName, size_bytes: u64, used: SystemTime) {
-        let size_bytes = size_bytes.saturating_add(FILE_OVERHEAD_BYTES);
+        let size_bytes = with_overhead(size_bytes);
         let turn = self.turn();
         let entry = Entry {
             key: name.key,
@@ -164,16 +170,29 @@ impl Accounts {
         self.drop_file(number)
     }
 
+    /// As [`Self::forget`], if the key still leads to this file.
+    pub(super) fn forget_one(&mut self, name: &FileName) -> Option<Victim> {
+        let is_current = self.current.get(&name.key) == Some(&name.number);
+        is_current.then(|| self.forget(&name.key)).flatten()
+    }
+
     /// Sets bytes aside for a file that is on its way.
     pub(super) fn reserve(&mut self, bytes: u64) {
         let counted = self.counted(bytes);
         self.reserved_bytes = self.reserved_bytes.saturating_add(counted);
+        self.expected_bytes = self.expected_bytes.saturating_add(bytes);
     }
 
     /// Gives back what was set aside.
     pub(super) fn unreserve(&mut self, bytes: u64) {
         let counted = self.counted(bytes);
         self.reserved_bytes = self.reserved_bytes.saturating_sub(counted);
+        self.expected_bytes = self.expected_bytes.saturating_sub(bytes);
+    }
+
+    /// The bytes of all files that are on their way, some of which may lie on the disk.
+    pub(super) fn expected_bytes(&self) -> u64 {
+        self.expected_bytes
     }
 
     /// The files that must go for the rest to be within the bounds.
@@ -248,6 +267,7 @@ impl Accounts {
     }
 
     fn counted(&self, size_bytes: u64) -> u64 {
+        let size_bytes = with_overhead(size_bytes);
         if size_bytes > self.bytes_max {
             0
         } else {
@@ -260,6 +280,10 @@ impl Accounts {
         self.next_turn = turn.saturating_add(1);
         turn
     }
+}
+
+fn with_overhead(size_bytes: u64) -> u64 {
+    size_bytes.saturating_add(FILE_OVERHEAD_BYTES)
 }
 
 #[cfg(test)]
@@ -349,6 +373,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Take(u8, u64),
+        Found(u8, u64),
         Hold(u8),
         Release(usize),
         Forget(u8),
@@ -360,6 +385,7 @@ mod tests {
         let key = 0..6_u8;
         prop_oneof![
             (key.clone(), 0..BOUND * 5 / 4).prop_map(|(key, bytes)| Step::Take(key, bytes)),
+            (key.clone(), 0..BOUND * 5 / 4).prop_map(|(key, bytes)| Step::Found(key, bytes)),
             key.clone().prop_map(Step::Hold),
             any::<usize>().prop_map(Step::Release),
             key.prop_map(Step::Forget),
@@ -384,6 +410,11 @@ mod tests {
                         held.push(name.number);
                         made += 1;
                         accounts.take(name, bytes, UNIX_EPOCH).into_iter().collect()
+                    }
+                    Step::Found(key, bytes) => {
+                        let name = FileName { key: FileKey::of(&[key]), number: accounts.number() };
+                        made += 1;
+                        accounts.found(name, bytes, UNIX_EPOCH).into_iter().collect()
                     }
                     Step::Hold(key) => {
                         let found = accounts.hold(&FileKey::of(&[key]), UNIX_EPOCH);

@@ -1,7 +1,6 @@
 //! The folder itself: finding, keeping and removing files, and leaving room on the disk.
 //!
-//! Two servers never share a folder, since neither knows what the other holds: the second one takes
-//! another folder beside it. The last use of a file is its access time, so that the order outlives
+//! The last use of a file is its access time, so that the order outlives
 //! the process; the modification time stays what it was.
 
 use std::fmt;
@@ -12,15 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use rustix::fs::{FlockOperation, flock};
 use tempfile::NamedTempFile;
 
 use super::accounts::{Accounts, Victim};
+use super::beside;
 use super::key::{FileKey, FileName};
 use crate::metrics::CacheMeter;
-
-/// Servers that may keep folders beside each other.
-const FOLDERS_MAX: usize = 16;
 
 /// A use is written to the disk when the last one that was written is older.
 const USE_WRITTEN_AFTER: Duration = Duration::from_mins(10);
@@ -74,7 +70,8 @@ pub struct Hold {
 /// Room for a file that is on its way, until it is dropped.
 pub struct Reservation {
     folder: Arc<Shared>,
-    bytes: u64,
+    /// `None` once the file is there.
+    bytes: Option<u64>,
 }
 
 struct Shared {
@@ -92,7 +89,7 @@ impl BoundedFolder {
     /// # Errors
     /// If the folder cannot be made or read.
     pub fn open(settings: FolderSettings) -> io::Result<Self> {
-        let (folder, lock) = lock_one(&settings.folder)?;
+        let (folder, lock) = beside::claim_one(&settings.folder)?;
         settings.meter.bounded_by(settings.bytes_max);
         let shared = Shared {
             folder,
@@ -101,7 +98,7 @@ impl BoundedFolder {
             meter: settings.meter,
             _lock: lock,
         };
-        shared.take_leftovers(settings.leftovers)?;
+        shared.take_leftovers(&settings.folder, settings.leftovers)?;
         Ok(Self(Arc::new(shared)))
     }
 
@@ -123,7 +120,9 @@ impl BoundedFolder {
         let file = match File::open(&path) {
             // Somebody has tidied up.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.remove(key);
+                // Unless another one was kept meanwhile.
+                let victim = self.0.accounts.lock().forget_one(&name);
+                self.0.unlink(victim);
                 return Ok(None);
             }
             opened => opened?,
@@ -140,18 +139,24 @@ impl BoundedFolder {
     /// if it was there.
     pub fn reserve(&self, bytes: u64) -> Reservation {
         self.0.accounts.lock().reserve(bytes);
-        self.0.trim(bytes);
+        self.0.trim(0);
         Reservation {
             folder: Arc::clone(&self.0),
-            bytes,
+            bytes: Some(bytes),
         }
     }
 
-    /// Keeps a complete file, which lies on the same disk, under a key; another one that has it goes.
+    /// Keeps a complete file, which lies on the same disk, under a key, in the room that was made for
+    /// it; another one that has the key goes.
     ///
     /// # Errors
     /// If it cannot be moved there.
-    pub fn keep(&self, key: FileKey, staged: NamedTempFile) -> io::Result<HeldFile> {
+    pub fn keep(
+        &self,
+        key: FileKey,
+        staged: NamedTempFile,
+        room: Option<Reservation>,
+    ) -> io::Result<HeldFile> {
         let size_bytes = staged.as_file().metadata()?.len();
         let number = self.0.accounts.lock().number();
         let name = FileName { key, number };
@@ -159,7 +164,14 @@ impl BoundedFolder {
         let file = staged.persist(&path).map_err(|error| error.error)?;
         let now = SystemTime::now();
         note_use(&file, now);
-        let replaced = self.0.accounts.lock().take(name, size_bytes, now);
+        let reserved_bytes = room.and_then(|mut room| room.bytes.take());
+        let mut accounts = self.0.accounts.lock();
+        // At once, or it would count twice and others would go for it.
+        if let Some(bytes) = reserved_bytes {
+            accounts.unreserve(bytes);
+        }
+        let replaced = accounts.take(name, size_bytes, now);
+        drop(accounts);
         let hold = Hold {
             folder: Arc::clone(&self.0),
             number,
@@ -197,24 +209,15 @@ impl BoundedFolder {
 }
 
 impl Shared {
-    fn take_leftovers(&self, leftovers: Leftovers) -> io::Result<()> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            // Files of other names are somebody else's.
-            let Some(Ok(name)) = name.to_str().map(str::parse::<FileName>) else {
-                continue;
-            };
-            let metadata = entry.metadata()?;
-            let used = metadata.accessed().or_else(|_| metadata.modified())?;
-            found.push((used, name, metadata.len()));
-        }
-        found.sort_unstable_by_key(|(used, name, _)| (*used, name.number));
-        for (used, name, size_bytes) in found {
+    /// Finds the files of an earlier process again, and those in folders beside this one that no
+    /// process uses: nobody else would ever count them.
+    fn take_leftovers(&self, first: &Path, leftovers: Leftovers) -> io::Result<()> {
+        let mut found = beside::leftovers(&self.folder, first)?;
+        found.sort_unstable_by_key(|file| (file.used, file.name.number));
+        for file in found {
             let mut accounts = self.accounts.lock();
-            let earlier = accounts.found(name, size_bytes, used);
-            let removed = (leftovers == Leftovers::Remove).then(|| accounts.forget(&name.key));
+            let earlier = accounts.found(file.name, file.size_bytes, file.used);
+            let removed = (leftovers == Leftovers::Remove).then(|| accounts.forget(&file.name.key));
             drop(accounts);
             self.unlink(earlier.into_iter().chain(removed.flatten()));
         }
@@ -227,6 +230,9 @@ impl Shared {
         self.evict(Accounts::excess);
         let free_bytes = rustix::fs::statvfs(&self.folder)
             .map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        // What is on its way is not on the disk, or in part.
+        let on_its_way = self.accounts.lock().expected_bytes();
+        let wanted_bytes = wanted_bytes.saturating_add(on_its_way);
         let least = self.free_bytes_min.saturating_add(wanted_bytes);
         if free_bytes < least {
             self.evict(|accounts| accounts.surrender(least.saturating_sub(free_bytes)));
@@ -289,7 +295,9 @@ impl Drop for Hold {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.folder.accounts.lock().unreserve(self.bytes);
+        if let Some(bytes) = self.bytes.take() {
+            self.folder.accounts.lock().unreserve(bytes);
+        }
     }
 }
 
@@ -298,34 +306,6 @@ fn note_use(file: &File, now: SystemTime) {
     if let Err(error) = file.set_times(FileTimes::new().set_accessed(now)) {
         tracing::debug!(%error, "the use of a file is not written down: {error}");
     }
-}
-
-/// Makes and locks the folder, or the first one beside it that nobody uses.
-fn lock_one(folder: &Path) -> io::Result<(PathBuf, File)> {
-    for number in 1..=FOLDERS_MAX {
-        let path = numbered(folder, number);
-        fs::create_dir_all(&path)?;
-        let lock = File::open(&path)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok((path, lock)),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                tracing::info!(path = %path.display(), "another server keeps its files there");
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let folder = folder.display();
-    let detail = format!("{FOLDERS_MAX} servers keep their files in {folder} and beside it");
-    Err(io::Error::other(detail))
-}
-
-fn numbered(folder: &Path, number: usize) -> PathBuf {
-    if number == 1 {
-        return folder.to_owned();
-    }
-    let mut name = folder.as_os_str().to_owned();
-    name.push(format!("-{number}"));
-    name.into()
 }
 
 impl fmt::Debug for BoundedFolder {
@@ -342,7 +322,7 @@ impl fmt::Debug for Hold {
 
 impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reservation({} bytes)", self.bytes)
+        write!(f, "Reservation({:?} bytes)", self.bytes)
     }
 }
 
@@ -385,7 +365,7 @@ mod tests {
             staged
                 .write_all(&vec![name.as_bytes()[0]; size_bytes])
                 .unwrap();
-            files.keep(key(name), staged).unwrap()
+            files.keep(key(name), staged, None).unwrap()
         }
 
         fn on_disk(&self) -> usize {
@@ -489,6 +469,39 @@ mod tests {
         drop(first);
         let third = room.open(1 << 20);
         assert!(third.find(&key("a")).unwrap().is_some());
+    }
+
+    #[test]
+    fn files_of_a_process_that_is_gone_are_found_again_from_beside_and_count() {
+        let room = Room::new();
+        let first = room.open(1 << 20);
+        let second = room.open(1 << 20);
+        drop(room.keep(&first, "a", KIB));
+        drop(room.keep(&second, "a", 2 * KIB));
+        drop(room.keep(&second, "b", KIB));
+        drop((first, second));
+        let files = room.open(1 << 20);
+        for name in ["a", "b"] {
+            let held = files.find(&key(name)).unwrap().unwrap();
+            assert!(held.path.starts_with(room.folder.path().join("files/")));
+        }
+        assert_eq!(room.on_disk(), 2, "one of two with the same key");
+        assert!((room.metric("unhex_cache_entries") - 2.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_file_that_was_on_its_way_counts_once_when_it_is_there() {
+        let room = Room::new();
+        let files = room.open(100 << 10);
+        drop(room.keep(&files, "a", 40 * KIB));
+        let reserved = files.reserve(40 << 10);
+        let mut staged = NamedTempFile::new_in(room.folder.path()).unwrap();
+        staged.write_all(&vec![7; 40 * KIB]).unwrap();
+        drop(files.keep(key("b"), staged, Some(reserved)).unwrap());
+        assert!(files.find(&key("a")).unwrap().is_some());
+        // Nothing is set aside any more.
+        drop(room.keep(&files, "c", 4 * KIB));
+        assert!(files.find(&key("b")).unwrap().is_some());
     }
 
     #[test]

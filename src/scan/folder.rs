@@ -122,7 +122,7 @@ impl Folder {
     /// If it cannot be written.
     pub(super) fn keep(&self, key: &Key, incoming: NamedTempFile) -> io::Result<(File, Kept)> {
         incoming.as_file().sync_data()?;
-        let held = self.files.keep(FileKey::of(key), incoming)?;
+        let held = self.files.keep(FileKey::of(key), incoming, None)?;
         Ok(Kept::of(held))
     }
 

@@ -11,8 +11,10 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use moka::policy::EvictionPolicy;
+use rustix::io::Errno;
 use tokio_util::task::TaskTracker;
 
 use super::{
@@ -22,14 +24,18 @@ use super::{
 use crate::artifacts::ContentHash;
 use crate::artifacts::fingerprint::Fingerprint;
 use crate::artifacts::single_flight::SingleFlight;
-use crate::disk_cache::{BoundedFolder, FileKey, FolderSettings, HeldFile, Leftovers};
+use crate::disk_cache::{BoundedFolder, FileKey, FolderSettings, HeldFile, Leftovers, Reservation};
 use crate::metrics::CacheMeter;
 
-/// Files whose hashes are remembered; each takes some 200 bytes.
-const VERIFIED_MAX: u64 = 100_000;
+/// Files whose hashes are remembered: as many as the folder holds; each takes some 200 bytes.
+const VERIFIED_MAX: u64 = 200_000;
 
 /// How long it is remembered that a blob is damaged: somebody may mend it.
 const DAMAGE_KEPT: Duration = Duration::from_mins(10);
+
+/// How many times as long as it took to find damage nobody looks again: fetching the whole blob for
+/// everybody who asks would leave nothing for sound ones, and it may have come about on the way.
+const DAMAGE_BELIEVED_FACTOR: u32 = 10;
 
 /// Damaged blobs that are remembered; each takes some 300 bytes.
 const DAMAGED_MAX: u64 = 10_000;
@@ -50,12 +56,19 @@ pub struct CacheBounds {
 pub(super) struct FetchedFiles {
     files: BoundedFolder,
     verified: Verified,
-    damaged: moka::sync::Cache<ObjectKey, ()>,
+    damaged: moka::sync::Cache<ObjectKey, Damage>,
     flights: SingleFlight<ObjectKey, Result<Presence, Arc<StoreError>>>,
 }
 
 /// What files were when they had which hash.
 type Verified = moka::sync::Cache<ObjectKey, (ContentHash, Fingerprint)>;
+
+/// What is wrong with a blob, and until when that is believed without another look.
+#[derive(Clone, Debug)]
+struct Damage {
+    detail: String,
+    believed_until: Instant,
+}
 
 /// Whether there is a file once a flight has landed. It stays there until all who waited have it.
 #[derive(Clone, Debug)]
@@ -80,7 +93,11 @@ impl FetchedFiles {
         })?;
         Ok(Self {
             files,
-            verified: moka::sync::Cache::new(VERIFIED_MAX),
+            // What was just verified is asked for at once, so that it must get in.
+            verified: moka::sync::Cache::builder()
+                .eviction_policy(EvictionPolicy::lru())
+                .max_capacity(VERIFIED_MAX)
+                .build(),
             damaged: moka::sync::Cache::builder()
                 .time_to_live(DAMAGE_KEPT)
                 .max_capacity(DAMAGED_MAX)
@@ -103,15 +120,23 @@ impl FetchedFiles {
             self.files.meter().hit();
             return Ok(Some(file));
         }
+        let known = self.damaged.get(&blob.key);
+        if let Some(Damage { detail, .. }) = known.filter(Damage::is_believed) {
+            let key = blob.key.to_string();
+            return Err(StoreError::Damaged { key, detail });
+        }
         self.files.meter().miss();
         let landing = self.flights.join(blob.key.clone(), || {
             let (place, size_bytes) = (place.clone(), blob.size_bytes);
             let (key, damaged) = (blob.key.clone(), self.damaged.clone());
             async move {
+                let began = Instant::now();
                 let filled = place.fill(size_bytes, fetch).await;
                 match &filled {
                     Ok(_) => damaged.invalidate(&key),
-                    Err(StoreError::Damaged { .. }) => damaged.insert(key, ()),
+                    Err(StoreError::Damaged { detail, .. }) => {
+                        damaged.insert(key, Damage::found(detail, began.elapsed()));
+                    }
                     Err(_) => {}
                 }
                 filled.map_err(Arc::new)
@@ -132,7 +157,7 @@ impl FetchedFiles {
     /// Takes in the file of a blob that was put just now. Failing to costs a fetch later.
     pub(super) async fn adopt(&self, key: &ObjectKey, sha256: ContentHash, staged: StagedFile) {
         let place = self.place(key, sha256);
-        let adopted = blocking(move || place.take(staged)).await;
+        let adopted = blocking(move || place.take(staged, None)).await;
         if let Err(error) = adopted {
             tracing::warn!(%key, %error, "{key}, which was put, is not kept here: {error}");
         }
@@ -165,6 +190,20 @@ impl FetchedFiles {
             sha256,
             verified: self.verified.clone(),
         }
+    }
+}
+
+impl Damage {
+    fn found(detail: &str, took: Duration) -> Self {
+        let believed = took.saturating_mul(DAMAGE_BELIEVED_FACTOR);
+        Self {
+            detail: detail.to_owned(),
+            believed_until: Instant::now() + believed.min(DAMAGE_KEPT),
+        }
+    }
+
+    fn is_believed(&self) -> bool {
+        Instant::now() < self.believed_until
     }
 }
 
@@ -211,9 +250,7 @@ impl Place {
         if let Some(lease) = blocking(move || place.verify()).await? {
             return Ok(Presence::Fetched(lease));
         }
-        let files = self.files.clone();
-        let _room = blocking(move || Ok(files.reserve(size_bytes))).await?;
-        match self.fetch(fetch()).await {
+        match self.fetch(fetch(), size_bytes).await {
             Err(error) if error.is_full() => {
                 tracing::warn!(%error, "the disk is full, fetched files make room: {error}");
                 let files = self.files.clone();
@@ -222,7 +259,7 @@ impl Place {
                     Ok(())
                 };
                 blocking(give_up).await?;
-                self.fetch(fetch()).await
+                self.fetch(fetch(), size_bytes).await
             }
             fetched => fetched,
         }
@@ -231,12 +268,15 @@ impl Place {
     async fn fetch(
         &self,
         fetching: StoreFuture<'static, Option<StagedFile>>,
+        size_bytes: u64,
     ) -> Result<Presence, StoreError> {
+        let files = self.files.clone();
+        let room = blocking(move || Ok(files.reserve(size_bytes))).await?;
         let Some(staged) = fetching.await? else {
             return Ok(Presence::Absent);
         };
         let place = self.clone();
-        blocking(move || place.take(staged).map(Presence::Fetched)).await
+        blocking(move || place.take(staged, Some(room)).map(Presence::Fetched)).await
     }
 
     /// The sound file that lies there; one that is not sound is removed.
@@ -244,34 +284,46 @@ impl Place {
         let Some((held, fingerprint)) = self.find()? else {
             return Ok(None);
         };
-        let found =
-            ContentHash::of_reader(held.file).map_err(|error| self.failed("verifying", error))?;
-        if found == self.sha256 {
+        let found = ContentHash::of_reader(held.file);
+        if matches!(found, Ok(found) if found == self.sha256) {
             self.note(fingerprint);
             return Ok(Some(Lease::guarded_by(Arc::new(held.hold))));
         }
         let (key, path) = (&self.key, held.path.display());
-        tracing::warn!(%key, %path, "{path} is not {key}, which is fetched again");
+        let found = found.map_or_else(|error| error.to_string(), |found| found.to_string());
+        tracing::warn!(%key, %path, %found, "{path} is not {key}, which is fetched again");
         self.files.remove(&file_key(&self.key));
         Ok(None)
     }
 
     /// Moves a complete file there.
-    fn take(&self, staged: StagedFile) -> Result<Lease, StoreError> {
+    fn take(&self, staged: StagedFile, room: Option<Reservation>) -> Result<Lease, StoreError> {
         let failed = |error| self.failed("keeping", error);
-        let held = self.files.keep(file_key(&self.key), staged);
+        let held = self.files.keep(file_key(&self.key), staged, room);
         let held = held.map_err(failed)?;
         self.note(Fingerprint::of(&held.file).map_err(failed)?);
         Ok(Lease::guarded_by(Arc::new(held.hold)))
     }
 
+    /// The file, if it is there and can be opened; one that cannot be is as good as none, since the
+    /// blob can be had again.
     fn find(&self) -> Result<Option<(HeldFile, Fingerprint)>, StoreError> {
-        let failed = |error| self.failed("opening", error);
-        let Some(held) = self.files.find(&file_key(&self.key)).map_err(failed)? else {
-            return Ok(None);
+        let looked_at = |held: HeldFile| {
+            let fingerprint = Fingerprint::of(&held.file)?;
+            Ok((held, fingerprint))
         };
-        let fingerprint = Fingerprint::of(&held.file).map_err(failed)?;
-        Ok(Some((held, fingerprint)))
+        let found = self.files.find(&file_key(&self.key));
+        match found.and_then(|held| held.map(looked_at).transpose()) {
+            Ok(found) => Ok(found),
+            // This is about the process, not about the file.
+            Err(error) if is_lack(&error) => Err(self.failed("opening", error)),
+            Err(error) => {
+                let key = &self.key;
+                tracing::warn!(%key, %error, "the file of {key} cannot be opened: {error}");
+                self.files.remove(&file_key(key));
+                Ok(None)
+            }
+        }
     }
 
     fn note(&self, fingerprint: Fingerprint) {
@@ -282,6 +334,12 @@ impl Place {
     fn failed(&self, doing: &'static str, error: io::Error) -> StoreError {
         StoreError::from_io(doing, &format_args!("the file of {}", self.key), error)
     }
+}
+
+/// Whether an error means that there were too many open files or too little memory.
+fn is_lack(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    matches!(error, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
 #[cfg(test)]
@@ -443,7 +501,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn damage_is_remembered_until_the_blob_is_sound() {
+    async fn a_blob_that_was_damaged_is_not_fetched_for_everybody_who_asks() {
+        let room = Room::new();
+        let blob = blob();
+        let found = Damage::found("as told", Duration::from_hours(1));
+        room.files().damaged.insert(blob.key.clone(), found);
+        let error = room.try_get().await.unwrap_err();
+        assert!(matches!(&error, StoreError::Damaged { detail, .. } if detail == "as told"));
+        assert_eq!(room.fetches(), 0);
+    }
+
+    #[tokio::test]
+    async fn damage_is_remembered_until_the_blob_is_sound_and_looked_for_again() {
         let room = Room::new();
         let blob = blob();
         let damaged = || {
@@ -453,7 +522,25 @@ mod tests {
         };
         room.files().get(&blob, damaged).await.unwrap_err();
         assert!(room.files().is_known_damaged(&blob.key));
-        room.get().await;
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while room.try_get().await.is_err() {
+            assert!(Instant::now() < deadline, "it is never looked for again");
+            tokio::task::yield_now().await;
+        }
         assert!(!room.files().is_known_damaged(&blob.key));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_fetched_again() {
+        let mut room = Room::new();
+        let path = room.get().await;
+        fs::remove_file(&path).unwrap();
+        // Opened, it cannot be read.
+        fs::create_dir(&path).unwrap();
+        room.get().await;
+        assert_eq!(room.fetches(), 2);
+        room.reopen();
+        room.get().await;
+        assert_eq!(room.fetches(), 2);
     }
 }

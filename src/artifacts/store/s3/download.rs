@@ -34,7 +34,8 @@ const RANGE_BYTES: u64 = 4 << 20;
 /// Ranges of one blob that are fetched at once.
 const RANGES_AT_ONCE: usize = 8;
 
-/// Ranges of all blobs in memory at once: each takes at most 4 MiB compressed and 4 MiB not.
+/// Ranges of all blobs in memory at once: each takes at most 4 MiB compressed and 4 MiB not, of frames
+/// as this version writes them, and at most 16 MiB each of others.
 pub(super) const RANGES_MAX: usize = 16;
 
 /// A range of the stored object, and what it becomes.
@@ -182,7 +183,8 @@ impl Download {
         };
         let unpacked = blocking(move || Ok(frames::unpack(&joined(&stored), &frame))).await;
         let unpacked = unpacked.map_err(Failed::Finally)?;
-        let damaged = |error: io::Error| Failed::ThisTime(self.damaged(error.to_string()));
+        // All of it came, so that coming again helps once at most, which is tried for the whole blob.
+        let damaged = |error: io::Error| Failed::Finally(self.damaged(error.to_string()));
         let unpacked = unpacked.map_err(damaged)?;
         Ok(Some(vec![unpacked.into()]))
     }
