@@ -2,14 +2,14 @@
 //!
 //! A request that writes its own line waits for whoever takes it, and for the lock of standard error
 //! beside all other requests. So lines gather here and go out together, a few milliseconds later at
-//! the most. When they are not taken, whoever has the next one waits: none is thrown away. A process
-//! that is killed loses what it has gathered.
+//! the most. When they are not taken, whoever has the next one waits. A process that is killed loses
+//! what it has gathered, and one whose standard error was closed has nowhere to write.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
@@ -20,6 +20,9 @@ const GATHERING: Duration = Duration::from_millis(2);
 /// How much may wait to be written: some 4,000 lines.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
+/// How long the end waits for somebody to take the last lines.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What makes writers for lines.
 #[derive(Clone)]
 pub(super) struct LogLines(Arc<Shared>);
@@ -28,22 +31,27 @@ pub(super) struct LogLines(Arc<Shared>);
 #[derive(Debug)]
 pub(super) struct LogEnd {
     lines: LogLines,
-    thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
     waiting: Mutex<Waiting>,
     /// There is a first line, or the end.
     begun: Condvar,
-    /// There is room again.
+    /// There is room again, or nobody writes any more.
     taken: Condvar,
 }
 
 #[derive(Default)]
 struct Waiting {
     text: Vec<u8>,
+    /// No more lines are taken in.
     ended: bool,
+    /// The thread is gone, with all lines written or not.
+    gone: bool,
 }
+
+/// Says that the thread is gone, even when it panics.
+struct Gone<'a>(&'a Shared);
 
 impl LogLines {
     /// Lines that go to `out`, until the end is dropped. Those that come later go nowhere.
@@ -58,10 +66,9 @@ impl LogLines {
         }));
         let shared = Arc::clone(&lines.0);
         let writer = thread::Builder::new().name("log".to_owned());
-        let thread = writer.spawn(move || shared.write_to(out))?;
+        writer.spawn(move || shared.write_to(out))?;
         let end = LogEnd {
             lines: lines.clone(),
-            thread: Some(thread),
         };
         Ok((lines, end))
     }
@@ -85,6 +92,7 @@ impl Shared {
     }
 
     fn write_to(&self, mut out: impl Write) {
+        let _gone = Gone(self);
         let mut text = Vec::new();
         loop {
             let mut waiting = self.waiting.lock();
@@ -135,15 +143,25 @@ impl<'a> MakeWriter<'a> for LogLines {
     }
 }
 
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting.lock();
+        waiting.ended = true;
+        waiting.gone = true;
+        drop(waiting);
+        self.0.taken.notify_all();
+    }
+}
+
 impl Drop for LogEnd {
     fn drop(&mut self) {
-        self.lines.0.waiting.lock().ended = true;
-        self.lines.0.begun.notify_one();
-        self.lines.0.taken.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
-            let _panicked = thread.join();
-        }
+        let shared = &self.lines.0;
+        let mut waiting = shared.waiting.lock();
+        waiting.ended = true;
+        shared.begun.notify_one();
+        shared.taken.notify_all();
+        let deadline = Instant::now() + END_PATIENCE;
+        while !waiting.gone && !shared.taken.wait_until(&mut waiting, deadline).timed_out() {}
     }
 }
 
@@ -216,5 +234,25 @@ mod tests {
         assert_eq!(kept.0.0.lock().len(), 8 * line.len());
         lines.make_writer().write_all(b"too late").unwrap();
         assert_eq!(kept.0.0.lock().len(), 8 * line.len());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_is_gone() {
+        struct Trap;
+        impl Write for Trap {
+            fn write(&mut self, _text: &[u8]) -> io::Result<usize> {
+                panic!("as told");
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (lines, end) = LogLines::to(Trap).unwrap();
+        let line = vec![b'x'; WAITING_BYTES_MAX];
+        for _ in 0..4 {
+            lines.make_writer().write_all(&line).unwrap();
+        }
+        drop(end);
     }
 }
