@@ -89,7 +89,7 @@ pub enum OpenError {
     Cut(String),
 }
 
-/// How long a start waits for the bucket: longer than a request takes that is tried again.
+/// How long a start waits for the bucket before it goes on without, and `/readyz` says so.
 const BUCKET_SECONDS_MAX: Duration = Duration::from_secs(10);
 
 /// The bucket, if one is configured, else the folder.
