@@ -23,11 +23,12 @@
 //!   the files of [`fold::HourState::live`] with their selectors. A record that is gone between LIST and GET was
 //!   swept: list again. A reading that takes longer than [`names::PUBLISH_MINUTES_MAX`] lists again, too.
 //! - **Ingest** makes a [`names::PublishId`], writes the rows of one hour as one segment, asks
-//!   [`names::PublishId::check_publish`], and PUTs it. The rows are durable from then on, and only then answered.
+//!   [`names::PublishId::check_publish`], and PUTs it. The rows are durable from then on, and only then answered. The fold drops a resend of a
+//!   whole segment; that one of several requests in a segment was sent before, ingest has to know itself.
 //! - **A compaction** makes its ID *before* it lists, folds, asks [`plan::compaction`], PUTs the outputs, and then the
 //!   record, each after `check_publish`. Whatever happens in between, the outputs of a record that is
 //!   not there count for nothing.
-//! - **The sweeper** lists all three folders of an hour wholly, folds, and deletes what
+//! - **The sweeper** takes the time, lists all three folders of an hour wholly, folds, and deletes what
 //!   [`fold::HourState::sweepable`] names, in that order.
 
 pub mod fold;

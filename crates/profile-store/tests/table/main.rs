@@ -1,8 +1,13 @@
-//! The profile table by example: its fold, what is planned, what is swept.
+//! The profile table: by example, in every interleaving of a few writes, and in a simulation of replicas
+//! that see each other late.
 
 #![cfg(test)]
 
 mod fold;
+mod interleavings;
 mod objects;
 mod plan;
+mod rule;
+mod simulation;
+mod store;
 mod sweep;

@@ -63,6 +63,20 @@ fn outputs_whose_record_never_came_go_after_a_day() {
 }
 
 #[test]
+fn outputs_whose_record_came_behind_a_page_that_was_listed_stay_however_long_the_list_took() {
+    let record = compaction(publish(70, 0), &[segment(1, 1)]);
+    // Records were listed in minute 69, outputs two days later.
+    let seen = Objects::default().with_outputs(&record.outputs);
+    assert_eq!(seen.state().sweepable(minute(69)), []);
+    let from_its_end = seen.state().sweepable(minute(69 + 2 * DAY));
+    assert_eq!(
+        from_its_end.len(),
+        record.outputs.len(),
+        "they would be lost"
+    );
+}
+
+#[test]
 fn of_expired_samples_the_totals_and_their_record_stay() {
     let (a, late) = (segment(1, 1), segment(90, 2));
     let record = compaction(publish(70, 0), &[a]);

@@ -3,6 +3,9 @@
 //! Whatever supersedes an object has to be [settled](PublishId::is_settled), and so has the object. Then
 //! no publish is at work that began before the superseding record was there, so none can be accepted
 //! instead of it that does not build on it; and no reading is at work that missed it.
+//!
+//! All that as of the beginning of the LIST, since a record may have come behind a page that was listed
+//! before: whoever lists for a day and counts from its end takes outputs for abandoned that have one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +28,12 @@ enum Fate<'a> {
 }
 
 impl HourState {
-    /// What may be removed at `now`, in the order in which it has to be: records before what they name,
-    /// and the tombstones of an hour that expired when nothing else is left of it.
+    /// What may be removed, given when the LIST began, in the order in which it has to be: records before
+    /// what they name, and the tombstones of an hour that expired when nothing else is left of it.
     ///
     /// The listing must have had all objects of the hour, outputs too.
-    pub fn sweepable(&self, now: Timestamp) -> Vec<ObjectName> {
-        let fates = self.fates(now);
+    pub fn sweepable(&self, listing_began: Timestamp) -> Vec<ObjectName> {
+        let fates = self.fates(listing_began);
         let swept = |fate: &Fate<'_>| matches!(fate, Fate::Swept);
         let records = self.compactions().filter(|compaction| {
             let fate = fates.get(&compaction.id);
@@ -39,11 +42,11 @@ impl HourState {
         let records = records.map(|body| Record::Compaction(body.clone()).name());
         let mut names: Vec<ObjectName> = records.map(ObjectName::Record).collect();
         let outputs = self.outputs.iter().map(|output| output.name);
-        let outputs = outputs.filter(|name| self.is_output_sweepable(name, &fates, now));
+        let outputs = outputs.filter(|name| self.is_output_sweepable(name, &fates, listing_began));
         names.extend(outputs.map(ObjectName::Output));
-        let segments = self.sweepable_segments(now);
+        let segments = self.sweepable_segments(listing_began);
         names.extend(segments);
-        names.extend(self.sweepable_tombstones(now));
+        names.extend(self.sweepable_tombstones(listing_began));
         names
     }
 
@@ -53,24 +56,24 @@ impl HourState {
     }
 
     /// Whether the hour has expired for so long that nobody can still miss it.
-    fn is_gone(&self, now: Timestamp) -> bool {
+    fn is_gone(&self, began: Timestamp) -> bool {
         FileKind::ALL
             .into_iter()
-            .all(|kind| self.has_long_expired(kind, now))
+            .all(|kind| self.has_long_expired(kind, began))
     }
 
-    fn has_long_expired(&self, kind: FileKind, now: Timestamp) -> bool {
+    fn has_long_expired(&self, kind: FileKind, began: Timestamp) -> bool {
         self.tombstones.iter().any(|tombstone| {
             is_expiry(tombstone)
                 && tombstone.deletion.kinds.contains(&kind)
-                && tombstone.id.is_settled(now)
+                && tombstone.id.is_settled(began)
         })
     }
 
-    fn fates(&self, now: Timestamp) -> BTreeMap<PublishId, Fate<'_>> {
-        let is_gone = self.is_gone(now);
+    fn fates(&self, began: Timestamp) -> BTreeMap<PublishId, Fate<'_>> {
+        let is_gone = self.is_gone(began);
         let accepted = self.accepted.iter().map(|compaction| {
-            let fate = if is_gone && compaction.id.is_settled(now) {
+            let fate = if is_gone && compaction.id.is_settled(began) {
                 Fate::Swept
             } else {
                 Fate::Accepted(compaction)
@@ -79,8 +82,8 @@ impl HourState {
         });
         let rejected = self.rejected.iter().map(|rejected| {
             let id = rejected.compaction.id;
-            let is_over = is_gone || rejected.winner.is_settled(now);
-            let fate = if is_over && id.is_settled(now) {
+            let is_over = is_gone || rejected.winner.is_settled(began);
+            let fate = if is_over && id.is_settled(began) {
                 Fate::Swept
             } else {
                 Fate::Rejected
@@ -94,7 +97,7 @@ impl HourState {
         &self,
         name: &OutputName,
         fates: &BTreeMap<PublishId, Fate<'_>>,
-        now: Timestamp,
+        began: Timestamp,
     ) -> bool {
         let is_dead = match fates.get(&name.id) {
             // Its record never came, and cannot come any more once the publish is too old.
@@ -102,26 +105,26 @@ impl HourState {
             Some(Fate::Rejected) => false,
             Some(Fate::Accepted(compaction)) => {
                 let is_named = compaction.outputs.iter().any(|output| output.name == *name);
-                !is_named || self.has_long_expired(name.kind, now)
+                !is_named || self.has_long_expired(name.kind, began)
             }
         };
-        is_dead && name.id.is_settled(now)
+        is_dead && name.id.is_settled(began)
     }
 
-    fn sweepable_segments(&self, now: Timestamp) -> impl Iterator<Item = ObjectName> {
-        let is_gone = self.is_gone(now);
+    fn sweepable_segments(&self, began: Timestamp) -> impl Iterator<Item = ObjectName> {
+        let is_gone = self.is_gone(began);
         let fresh = self.fresh.iter().filter(move |_| is_gone);
         let spare = self.spare.iter();
-        let spare = spare.filter(move |spare| is_gone || spare.claimant.id().is_settled(now));
+        let spare = spare.filter(move |spare| is_gone || spare.claimant.id().is_settled(began));
         let names = fresh.chain(spare.map(|spare| &spare.segment));
         let names = names.map(|segment| segment.name);
-        let names = names.filter(move |name| name.id.is_settled(now));
+        let names = names.filter(move |name| name.id.is_settled(began));
         names.map(ObjectName::Segment)
     }
 
     /// The tombstones of an hour that is gone: those of some rows with the rest, those of all rows at last.
-    fn sweepable_tombstones(&self, now: Timestamp) -> impl Iterator<Item = ObjectName> {
-        let is_gone = self.is_gone(now);
+    fn sweepable_tombstones(&self, began: Timestamp) -> impl Iterator<Item = ObjectName> {
+        let is_gone = self.is_gone(began);
         let is_alone = self.compactions().next().is_none()
             && self.fresh.is_empty()
             && self.spare.is_empty()
@@ -129,7 +132,7 @@ impl HourState {
             && self.tombstones.iter().all(|tombstone| is_expiry(tombstone));
         let tombstones = self.tombstones.iter();
         let tombstones = tombstones.filter(move |tombstone| {
-            is_gone && tombstone.id.is_settled(now) && (is_alone || !is_expiry(tombstone))
+            is_gone && tombstone.id.is_settled(began) && (is_alone || !is_expiry(tombstone))
         });
         let names = tombstones.map(|body| Record::Tombstone(body.clone()).name());
         names.map(ObjectName::Record)
