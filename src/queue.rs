@@ -1,8 +1,9 @@
 //! Work of one class in bounded amounts, handed out in turns among the clients that wait.
 //!
 //! One line for all would let a client with two hundred requests stand before everybody else. So
-//! each client has a line of its own, and whoever gives something back serves the next line. One
-//! client alone never has all, as long as it needs less: who comes later finds something free.
+//! each client has a line of its own, and whoever gives something back serves the next line. Of four
+//! or more, one client alone never has all, as long as it needs less: who comes later finds something
+//! free. Of fewer it may have all, and who comes later is served when the first is given back.
 
 mod place;
 
@@ -22,20 +23,21 @@ pub use self::place::Place;
 /// Requests that wait in one queue: each costs a few hundred bytes beside its connection.
 const WAITING_MAX: usize = 16_384;
 
-/// Whose turn it is: an address, of IPv6 the half that a network is given whole.
+/// Whose turn it is: the server's own, or that of an address, of IPv6 the half that a network is
+/// given whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClientKey(Ipv6Addr);
+pub struct ClientKey(Option<Ipv6Addr>);
 
 impl ClientKey {
     /// Of work that no client asked for.
-    pub const SERVER: Self = Self(Ipv6Addr::UNSPECIFIED);
+    pub const SERVER: Self = Self(None);
 
     /// Of the client at an address.
     pub fn of(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
+        Self(Some(match address.to_canonical() {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64),
-        })
+        }))
     }
 }
 
@@ -49,7 +51,7 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// So much, of which one client may have three quarters.
+    /// So much, of which one client may have three quarters, rounded up: of one to three all.
     pub fn of(total: u64) -> Self {
         let total = total.max(1);
         Self {

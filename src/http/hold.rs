@@ -79,7 +79,7 @@ impl Hold<'_> {
             match answered {
                 Ok(Err(error)) if error.may_pass() => last = Some(error),
                 Ok(answered) => {
-                    if last.is_some() {
+                    if last.is_some() && is_definite(&answered) {
                         self.metrics.held(HoldOutcome::Answered);
                     }
                     return answered;
@@ -97,6 +97,16 @@ impl Hold<'_> {
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+}
+
+/// Whether the client gets what it asked for, or a refusal that stays one. Who learns that nothing is
+/// known is counted by [`give_up`].
+fn is_definite<T>(answered: &Result<T, ApiError>) -> bool {
+    let Err(error) = answered else { return true };
+    !matches!(
+        error.kind(),
+        ApiErrorKind::Unavailable | ApiErrorKind::Internal
+    )
 }
 
 /// How `peer` learns that nothing is known now.
@@ -165,6 +175,36 @@ mod tests {
         assert!(answered.is_err() && made == 1, "{made}");
         let (answered, made) = attempts(time, 2, || unavailable().lasting()).await;
         assert!(answered.is_err() && made == 1, "{made}");
+    }
+
+    #[tokio::test]
+    async fn a_held_client_counts_as_answered_only_with_an_answer_or_a_definite_refusal() {
+        for (second, counts) in [
+            (Ok(()), true),
+            (Err(ApiError::not_found("no")), true),
+            (Err(unavailable().lasting()), false),
+            (Err(ApiError::new(ApiErrorKind::Internal, "a fault")), false),
+        ] {
+            let (stopping, metrics) = (CancellationToken::new(), Metrics::new());
+            let hold = Hold {
+                deadline: Instant::now() + Duration::from_mins(1),
+                stopping: &stopping,
+                metrics: &metrics,
+            };
+            let made = AtomicU32::new(0);
+            let answered = hold.until_answered(|| {
+                let is_first = made.fetch_add(1, Ordering::Relaxed) == 0;
+                std::future::ready(if is_first {
+                    Err(unavailable())
+                } else {
+                    second.clone()
+                })
+            });
+            drop(answered.await);
+            let text = String::from_utf8(metrics.render(&[]).unwrap()).unwrap();
+            let line = r#"unhex_debuginfod_held_total{outcome="answered"} 1"#;
+            assert_eq!(text.contains(line), counts, "{second:?}");
+        }
     }
 
     #[tokio::test]

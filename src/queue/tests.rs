@@ -112,3 +112,17 @@ fn a_network_of_ipv6_is_one_client() {
     assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
     assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
 }
+
+#[test]
+fn no_client_is_the_server_itself() {
+    for address in ["::1", "::", "0.0.0.0", "127.0.0.1", "fe80::1"] {
+        let client = ClientKey::of(address.parse().unwrap());
+        assert_ne!(client, ClientKey::SERVER, "{address}");
+    }
+}
+
+#[test]
+fn one_client_may_have_three_quarters_and_all_of_less_than_four() {
+    let most = |total| Supply::of(total).per_client_max;
+    assert_eq!([1, 2, 3, 4, 5, 8].map(most), [1, 2, 3, 3, 4, 6]);
+}

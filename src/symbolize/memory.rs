@@ -48,7 +48,7 @@ impl RequestMemory {
     }
 
     /// Reserves the most that a body of at most `body_bytes` (after decompression; `None` when that
-    /// is not known) may take. `None` when it was not this client's turn in time.
+    /// is not known) may take. `None` when it was not this client's turn in time, or too many wait.
     pub async fn reserve(
         &self,
         client: ClientKey,
