@@ -20,7 +20,7 @@ use super::publish::{Publish, PublishError};
 use super::record::{FailureRecord, IndexRecord, RecordBody};
 use super::single_flight::{Landing, SingleFlight};
 use super::state::{State, Stored};
-use super::store::{BlobContent, StagedFile};
+use super::store::{BlobContent, NewBlob, StagedFile};
 use super::{ContentHash, Inner};
 use crate::conversion::{ConversionSource, ConversionSources, Convert, Converted};
 
@@ -237,9 +237,12 @@ impl Inner {
         (mut record, staged): (IndexRecord, StagedFile),
     ) -> Result<(), PublishError> {
         let publish = Publish::begin(self, id);
-        record.blob = publish
-            .blob(record.sha256, (staged, BlobContent::SymbolIndex))
-            .await?;
+        let blob = NewBlob {
+            staged,
+            sha256: record.sha256,
+            content: BlobContent::SymbolIndex,
+        };
+        record.blob = publish.blob(blob).await?;
         publish.record(RecordBody::Index(record)).await
     }
 }

@@ -19,7 +19,7 @@ use super::publish::Publish;
 use super::receive::Received;
 use super::record::{ArtifactRecord, RecordBody, RefusalRecord};
 use super::state::State;
-use super::store::{BlobContent, BlobForm, StoreError};
+use super::store::{BlobContent, BlobForm, NewBlob, StoreError};
 use super::{ContentHash, Inner, homes};
 
 /// How long an upload waits for its index before it answers that the conversion goes on.
@@ -164,9 +164,12 @@ impl Inner {
         let publish = Publish::begin(self, &id);
         publish.check(&RecordBody::Artifact(Box::new(record.clone())))?;
         if publish_anew {
-            let blob = publish
-                .blob(sha256, (received.staged, BlobContent::Artifact))
-                .await?;
+            let blob = NewBlob {
+                staged: received.staged,
+                sha256,
+                content: BlobContent::Artifact,
+            };
+            let blob = publish.blob(blob).await?;
             let aliases = self.put_aliases(&id, &inspected.identities).await?;
             publish
                 .record(RecordBody::Artifact(Box::new(ArtifactRecord {

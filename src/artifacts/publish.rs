@@ -12,7 +12,7 @@ use unhex_build_id::BuildId;
 use super::Inner;
 use super::layout::{self, UploadId};
 use super::record::{RECORD_BYTES_MAX, Record, RecordBody};
-use super::store::{BlobContent, BlobForm, StagedFile, StoreError};
+use super::store::{BlobForm, NewBlob, StoreError};
 
 /// The longest that may pass between the beginning of a publish and its record.
 pub(super) const PUBLISH_AGE_MAX: Duration = Duration::from_hours(1);
@@ -55,13 +55,9 @@ impl<'a> Publish<'a> {
     }
 
     /// Puts the blob, whose hash is known.
-    pub(super) async fn blob(
-        &self,
-        sha256: super::ContentHash,
-        (staged, content): (StagedFile, BlobContent),
-    ) -> Result<BlobForm, PublishError> {
-        let key = layout::blob(self.id, sha256, self.upload).map_err(StoreError::from)?;
-        Ok(self.inner.store.put_file(key, staged, content).await?)
+    pub(super) async fn blob(&self, blob: NewBlob) -> Result<BlobForm, PublishError> {
+        let key = layout::blob(self.id, blob.sha256, self.upload).map_err(StoreError::from)?;
+        Ok(self.inner.store.put_file(key, blob).await?)
     }
 
     /// Whether the record may be put: asked before its blob is.

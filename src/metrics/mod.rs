@@ -16,7 +16,7 @@ mod upstream;
 pub use cache::{Cache, CacheMeter};
 pub use declared::{METRICS, MetricEntry, document};
 pub use queue::{HoldOutcome, QueueClass, QueueMeter, QueueOutcome};
-pub use s3::{Direction, S3Request};
+pub use s3::{Direction, S3Repeat, S3Request};
 pub use scan::{ScanCounts, ScanMeter, ScanRole};
 pub use upstream::{UpstreamMeter, UpstreamResult};
 

@@ -17,6 +17,33 @@ pub struct S3Request<'a> {
     pub is_retry: bool,
 }
 
+/// What the store itself does again, beside the requests that the SDK repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum S3Repeat {
+    /// Asking for a body that broke off, or was not what it had to be.
+    Body,
+    /// Putting an object in one request.
+    PutObject,
+    /// Sending a part of a file.
+    UploadPart,
+    /// Listing objects.
+    ListObjects,
+    /// Listing uploads in parts that were begun.
+    ListUploads,
+}
+
+impl S3Repeat {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::PutObject => "put_object",
+            Self::UploadPart => "upload_part",
+            Self::ListObjects => "list_objects",
+            Self::ListUploads => "list_uploads",
+        }
+    }
+}
+
 /// Where bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -56,9 +83,12 @@ impl Metrics {
             .inc_by(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// Counts a body that broke off, or was not what it had to be, and is fetched again.
-    pub fn s3_body_broke(&self) {
-        self.families.s3_retries.with_label_values(&["body"]).inc();
+    /// Counts what failed and is done again.
+    pub fn s3_repeats(&self, what: S3Repeat) {
+        self.families
+            .s3_retries
+            .with_label_values(&[what.as_str()])
+            .inc();
     }
 }
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use unhex::artifacts::ContentHash;
 use unhex::artifacts::store::{
-    BlobContent, BlobForm, GetLimit, ListQuery, ObjectKey, ObjectStore, PAGE_ENTRIES_MAX,
-    StagedFile, StoreError, StoredBlob,
+    BlobContent, BlobForm, GetLimit, ListQuery, NewBlob, ObjectKey, ObjectStore, PAGE_ENTRIES_MAX,
+    StoreError, StoredBlob,
 };
 
 use crate::artifacts_backends::on_every_store;
@@ -40,10 +40,14 @@ async fn put(store: &dyn ObjectStore, keys: &[&str]) {
     }
 }
 
-fn staged(store: &dyn ObjectStore, bytes: &[u8]) -> StagedFile {
-    let mut file = store.staging().file().unwrap();
-    file.write_all(bytes).unwrap();
-    file
+fn new_blob(store: &dyn ObjectStore, bytes: &[u8], content: BlobContent) -> NewBlob {
+    let mut staged = store.staging().file().unwrap();
+    staged.write_all(bytes).unwrap();
+    NewBlob {
+        staged,
+        sha256: ContentHash::of(bytes),
+        content,
+    }
 }
 
 fn blob(name: &str, form: &BlobForm, bytes: &[u8]) -> StoredBlob {
@@ -100,8 +104,8 @@ async fn a_staged_file_becomes_an_object_and_leaves_the_staging_folder(room: Roo
         ("x/file", BlobContent::Artifact),
         ("x/index", BlobContent::SymbolIndex),
     ] {
-        let file = staged(&*store, b"blob");
-        let form = store.put_file(key(name), file, content).await.unwrap();
+        let file = new_blob(&*store, b"blob", content);
+        let form = store.put_file(key(name), file).await.unwrap();
         let opened = store
             .open(blob(name, &form, b"blob"))
             .await
@@ -115,11 +119,11 @@ async fn a_staged_file_becomes_an_object_and_leaves_the_staging_folder(room: Roo
 
 async fn a_blob_is_put_once_and_what_it_was_stays(room: Room) {
     let store = room.plain_store();
-    let file = staged(&*store, b"first");
-    let form = store.put_file(key("x/y"), file, BlobContent::Artifact);
+    let file = new_blob(&*store, b"first", BlobContent::Artifact);
+    let form = store.put_file(key("x/y"), file);
     let form = form.await.unwrap();
-    let other = staged(&*store, b"second");
-    let again = store.put_file(key("x/y"), other, BlobContent::Artifact);
+    let other = new_blob(&*store, b"second", BlobContent::Artifact);
+    let again = store.put_file(key("x/y"), other);
     let again = again.await;
     assert!(matches!(again, Err(StoreError::Exists { .. })), "{again:?}");
     let opened = store.open(blob("x/y", &form, b"first")).await;
@@ -130,8 +134,8 @@ async fn a_blob_is_put_once_and_what_it_was_stays(room: Room) {
 
 async fn an_open_object_stays_readable_when_it_is_removed(room: Room) {
     let store = room.plain_store();
-    let file = staged(&*store, b"blob");
-    let form = store.put_file(key("x/y"), file, BlobContent::Artifact);
+    let file = new_blob(&*store, b"blob", BlobContent::Artifact);
+    let form = store.put_file(key("x/y"), file);
     let blob = blob("x/y", &form.await.unwrap(), b"blob");
     let mut opened = store.open(blob.clone()).await.unwrap().unwrap();
     store.delete(key("x/y")).await.unwrap();

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use unhex::artifacts::record::Provenance;
 use unhex::artifacts::store::{
-    BlobContent, BlobForm, GetLimit, Glance, ListQuery, LocalFile, ObjectEntry, ObjectKey,
-    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob,
+    BlobForm, GetLimit, Glance, ListQuery, LocalFile, NewBlob, ObjectEntry, ObjectKey, ObjectStore,
+    Staging, StoreError, StoreFuture, StoredBlob,
 };
 use unhex::artifacts::{
     ArtifactKind, ArtifactLimits, Artifacts, ArtifactsParts, Clock, ContentEncoding, ContentHash,
@@ -127,15 +127,10 @@ impl ObjectStore for FaultyStore {
         self.ask(Operation::Put, &name, |store| store.put(key, bytes))
     }
 
-    fn put_file(
-        &self,
-        key: ObjectKey,
-        staged: StagedFile,
-        content: BlobContent,
-    ) -> StoreFuture<'_, BlobForm> {
+    fn put_file(&self, key: ObjectKey, blob: NewBlob) -> StoreFuture<'_, BlobForm> {
         let name = key.to_string();
         self.ask(Operation::PutFile, &name, move |store| {
-            store.put_file(key, staged, content)
+            store.put_file(key, blob)
         })
     }
 

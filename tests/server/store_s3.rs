@@ -8,14 +8,15 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use unhex::artifacts::ContentHash;
 use unhex::artifacts::store::{
-    BlobContent, BlobForm, GetLimit, ListQuery, ObjectKey, ObjectStore, S3Store, StoreError,
-    StoredBlob,
+    BlobContent, BlobForm, GetLimit, ListQuery, NewBlob, ObjectKey, ObjectStore, S3Store,
+    StoreError, StoredBlob,
 };
 use unhex::config::{S3Config, S3Encryption, S3Patience};
 use unhex_testkit::fault_proxy::{Fault, FaultProxy, Seen};
 use unhex_testkit::s3_server::S3Server;
 
 use crate::artifacts_backends::{bucket_config, s3_store};
+use crate::server::DEADLINE;
 
 const LIMIT: GetLimit = GetLimit { bytes_max: 1 << 20 };
 
@@ -79,7 +80,12 @@ async fn put(
 ) -> Result<StoredBlob, StoreError> {
     let mut staged = store.staging().file().unwrap();
     staged.write_all(bytes).unwrap();
-    let form = store.put_file(key(name), staged, content).await?;
+    let blob = NewBlob {
+        staged,
+        sha256: ContentHash::of(bytes),
+        content,
+    };
+    let form = store.put_file(key(name), blob).await?;
     Ok(StoredBlob {
         key: key(name),
         form,
@@ -285,6 +291,111 @@ async fn a_large_file_goes_in_parts_and_a_part_that_fails_is_sent_again_alone() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_is_sent_six_times_at_most() {
+    let Some(spoilt) = Spoilt::new().await else {
+        return;
+    };
+    let sent = |seen: &Seen| seen.method == "PUT" && !seen.path.contains("partNumber=1");
+    spoilt
+        .proxy
+        .fail_where(usize::MAX, Fault::status(503), sent);
+    let index = BlobContent::SymbolIndex;
+    for (name, size_bytes, of_it) in [
+        ("a/parts", 17 << 20, "partNumber=2"),
+        ("a/small", 100, "a/small"),
+    ] {
+        let file = sample(size_bytes);
+        put(&spoilt.store, name, &file, index).await.unwrap_err();
+        assert_eq!(spoilt.requests("PUT", of_it), 6, "{name}");
+    }
+    let record = Bytes::from_static(b"a record");
+    spoilt.store.put(key("a/record"), record).await.unwrap_err();
+    assert_eq!(spoilt.requests("PUT", "a/record"), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changed_since_it_was_hashed_is_not_put() {
+    let Some(spoilt) = Spoilt::new().await else {
+        return;
+    };
+    for content in [BlobContent::Artifact, BlobContent::SymbolIndex] {
+        let mut bytes = sample(17 << 20);
+        let expected = ContentHash::of(&bytes);
+        bytes[9 << 20] ^= 0x10;
+        let mut staged = spoilt.store.staging().file().unwrap();
+        staged.write_all(&bytes).unwrap();
+        let blob = NewBlob {
+            staged,
+            sha256: expected,
+            content,
+        };
+        let put = spoilt.store.put_file(key("a/blob"), blob).await;
+        assert!(matches!(put, Err(StoreError::Altered { .. })), "{put:?}");
+        assert!(put.unwrap_err().to_string().contains(&expected.to_string()));
+    }
+    assert_eq!(spoilt.proxy.requests(), 0, "nothing was sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_is_not_understood_is_no_absence() {
+    let Some(spoilt) = Spoilt::with(|config| config.patience.attempts = 2).await else {
+        return;
+    };
+    let answer = |element: &str, inner: &str| {
+        let body = format!("<{element}>{inner}</{element}>");
+        let fault = Fault::answer(200, &[("content-type", "application/xml")], body.as_bytes());
+        spoilt.proxy.fail(fault);
+    };
+    let objects = |inner: &str| answer("ListBucketResult", inner);
+    let last = "<IsTruncated>false</IsTruncated>";
+    let entry = |key: &str, rest: &str| {
+        format!("{last}<Contents><Key>some/prefix/{key}</Key>{rest}</Contents>")
+    };
+    let (size, time) = (
+        "<Size>1</Size>",
+        "<LastModified>2026-01-01T00:00:00.000Z</LastModified>",
+    );
+    let blob = StoredBlob {
+        key: key("a/b"),
+        form: BlobForm::Identity,
+        sha256: ContentHash::of(b"b"),
+        size_bytes: 1,
+    };
+    let ancient = "<LastModified>1969-01-01T00:00:00.000Z</LastModified>";
+    for inner in [
+        entry("a/b", size),
+        entry("a/b", time),
+        entry("a/b", &format!("{size}{ancient}")),
+        entry("a/b", &format!("<Size>-1</Size>{time}")),
+        "<IsTruncated>true</IsTruncated>".to_owned(),
+        format!("{last}<Contents><Key>elsewhere/a/b</Key>{size}{time}</Contents>"),
+    ] {
+        objects(&inner);
+        spoilt.store.list(everything()).await.expect_err(&inner);
+        spoilt.store.glance(blob.clone()).await.expect_err(&inner);
+    }
+    // A page that names itself as the next one.
+    objects("<IsTruncated>true</IsTruncated><NextContinuationToken>x</NextContinuationToken>");
+    spoilt.store.list(everything()).await.unwrap_err();
+    // What no store puts is passed over, whatever is said of it.
+    objects(&entry("a/NOT OURS", ""));
+    assert_eq!(spoilt.store.list(everything()).await.unwrap(), []);
+    objects(&entry("a/b", &format!("{size}{time}")));
+    assert_eq!(spoilt.store.list(everything()).await.unwrap().len(), 1);
+
+    let uploads = |inner: &str| answer("ListMultipartUploadsResult", inner);
+    let now = SystemTime::now();
+    let again = "<IsTruncated>true</IsTruncated><NextKeyMarker>a</NextKeyMarker>";
+    let nameless = format!("{last}<Upload><Key>some/prefix/a/b</Key></Upload>");
+    for inner in ["<IsTruncated>true</IsTruncated>", again, &nameless] {
+        uploads(inner);
+        let aborted = spoilt.store.abort_unfinished(now);
+        let aborted = tokio::time::timeout(DEADLINE, aborted).await;
+        aborted.expect("it ends").expect_err(inner);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_is_given_up_leaves_no_parts_and_the_sweeper_takes_those_of_the_dead() {
     let Some(spoilt) = Spoilt::with(|config| config.patience.attempts = 2).await else {
         return;
@@ -305,6 +416,8 @@ async fn an_upload_that_is_given_up_leaves_no_parts_and_the_sweeper_takes_those_
         .proxy
         .fail_where(usize::MAX, Fault::status(503), part_or_abort);
     put(&spoilt.store, "a/2", &file, index).await.unwrap_err();
+    let failed = spoilt.store.abort_unfinished(later).await.unwrap();
+    assert_eq!(failed, 0, "none of which was aborted");
     spoilt.proxy.fail_where(0, Fault::None, |_| false);
     let earlier = SystemTime::now() - Duration::from_hours(1);
     assert_eq!(spoilt.store.abort_unfinished(earlier).await.unwrap(), 0);
@@ -435,8 +548,10 @@ async fn a_server_that_says_nothing_is_not_asked_again_and_again() {
     spoilt.store.list(everything()).await.unwrap_err();
     spoilt.store.open(blob.clone()).await.unwrap_err();
     spoilt.store.glance(blob).await.unwrap_err();
+    let small = Bytes::from_static(b"a record");
+    spoilt.store.put(key("a/c"), small).await.unwrap_err();
     let requests = spoilt.proxy.requests();
-    assert!((4..=20).contains(&requests), "{requests} requests");
+    assert!((5..=25).contains(&requests), "{requests} requests");
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use unhex::artifacts::ContentHash;
-use unhex::artifacts::store::{BlobContent, Glance, ObjectKey, ObjectStore, S3Store, StoredBlob};
+use unhex::artifacts::store::{
+    BlobContent, Glance, NewBlob, ObjectKey, ObjectStore, S3Store, StoredBlob,
+};
 use unhex::config::S3Config;
 use unhex_testkit::fault_proxy::{FaultProxy, Seen};
 use unhex_testkit::s3_server::S3Server;
@@ -31,10 +33,12 @@ async fn put(store: &S3Store, name: &str, bytes: &[u8]) -> StoredBlob {
     let mut staged = store.staging().file().unwrap();
     staged.write_all(bytes).unwrap();
     let key: ObjectKey = name.parse().unwrap();
-    let form = store
-        .put_file(key.clone(), staged, BlobContent::SymbolIndex)
-        .await
-        .unwrap();
+    let blob = NewBlob {
+        staged,
+        sha256: ContentHash::of(bytes),
+        content: BlobContent::SymbolIndex,
+    };
+    let form = store.put_file(key.clone(), blob).await.unwrap();
     StoredBlob {
         key,
         form,

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use unhex::artifacts::store::{
-    BlobContent, BlobForm, GetLimit, ListQuery, LocalFile, LocalStore, ObjectEntry, ObjectKey,
-    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob,
+    BlobForm, GetLimit, ListQuery, LocalFile, LocalStore, NewBlob, ObjectEntry, ObjectKey,
+    ObjectStore, Staging, StoreError, StoreFuture, StoredBlob,
 };
 
 /// What is being asked of the store.
@@ -80,13 +80,8 @@ impl ObjectStore for FailingStore {
         self.ask(Operation::Put, &name, |store| store.put(key, bytes))
     }
 
-    fn put_file(
-        &self,
-        key: ObjectKey,
-        staged: StagedFile,
-        content: BlobContent,
-    ) -> StoreFuture<'_, BlobForm> {
-        self.store.put_file(key, staged, content)
+    fn put_file(&self, key: ObjectKey, blob: NewBlob) -> StoreFuture<'_, BlobForm> {
+        self.store.put_file(key, blob)
     }
 
     fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>> {

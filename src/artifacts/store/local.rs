@@ -15,8 +15,8 @@ use futures_util::FutureExt;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use super::{
-    BlobContent, BlobForm, GetLimit, Lease, ListQuery, LocalFile, ObjectEntry, ObjectKey,
-    ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob, Verification, blocking,
+    BlobForm, GetLimit, Lease, ListQuery, LocalFile, NewBlob, ObjectEntry, ObjectKey, ObjectStore,
+    StagedFile, Staging, StoreError, StoreFuture, StoredBlob, Verification, blocking,
 };
 use crate::artifacts::fingerprint::Fingerprint;
 
@@ -81,14 +81,10 @@ impl ObjectStore for LocalStore {
         .boxed()
     }
 
-    fn put_file(
-        &self,
-        key: ObjectKey,
-        staged: StagedFile,
-        _content: BlobContent,
-    ) -> StoreFuture<'_, BlobForm> {
+    fn put_file(&self, key: ObjectKey, blob: NewBlob) -> StoreFuture<'_, BlobForm> {
         let place = self.place.clone();
-        blocking(move || publish(&place.root, &key, &staged).map(|()| BlobForm::Identity)).boxed()
+        blocking(move || publish(&place.root, &key, &blob.staged).map(|()| BlobForm::Identity))
+            .boxed()
     }
 
     fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>> {

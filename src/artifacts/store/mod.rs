@@ -58,13 +58,9 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
     /// Puts the content of a staged file under a key that has none yet, and says in what form it
     /// lies there; the form goes into the record, since reading needs it.
     ///
-    /// Fails with [`StoreError::Exists`] as [`Self::put`] does.
-    fn put_file(
-        &self,
-        key: ObjectKey,
-        staged: StagedFile,
-        content: BlobContent,
-    ) -> StoreFuture<'_, BlobForm>;
+    /// Fails with [`StoreError::Exists`] as [`Self::put`] does, and with [`StoreError::Altered`] where
+    /// the file is read on the way and has another hash by now.
+    fn put_file(&self, key: ObjectKey, blob: NewBlob) -> StoreFuture<'_, BlobForm>;
 
     /// The whole of a small object, or `None` when there is none.
     fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>>;
@@ -199,6 +195,17 @@ pub enum BlobContent {
     SymbolIndex,
 }
 
+/// A file that becomes a blob.
+#[derive(Debug)]
+pub struct NewBlob {
+    /// The file.
+    pub staged: StagedFile,
+    /// The SHA-256 that it had when it was written, by which it will be known.
+    pub sha256: ContentHash,
+    /// What it holds.
+    pub content: BlobContent,
+}
+
 /// One page of a listing.
 #[derive(Clone, Debug)]
 pub struct ListQuery {
@@ -290,6 +297,19 @@ pub enum StoreError {
         key: String,
         /// What was found.
         detail: String,
+    },
+    /// A file that was to be put is not what it was when it was hashed; nothing was put.
+    #[error(
+        "{key} was not put: its file has the SHA-256 {found} by now, it was written with {expected}; \
+         the disk or the memory of this machine may be failing"
+    )]
+    Altered {
+        /// The key.
+        key: String,
+        /// The hash of what was written.
+        expected: ContentHash,
+        /// The hash of what was read.
+        found: ContentHash,
     },
     /// The store does not do this until somebody mends what the words say.
     #[error("{doing} {key}: {detail}")]

@@ -4,11 +4,14 @@
 //! with a length that was made to fit, is not taken for the object.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ServerSideEncryption;
@@ -20,7 +23,7 @@ use super::retry::{Failed, Retries};
 use crate::artifacts::ContentHash;
 use crate::artifacts::store::{GetLimit, ObjectKey, StoreError};
 use crate::config::{S3Config, S3Encryption};
-use crate::metrics::{Direction, Metrics};
+use crate::metrics::{Direction, Metrics, S3Repeat};
 
 /// The metadata of a small object: the SHA-256 of its bytes.
 const SHA256: &str = "unhex-sha256";
@@ -30,6 +33,27 @@ const PUT: &str = "unhex-put";
 
 /// Pieces of a body from which on they are put together: each takes some 100 bytes beside its own.
 const BODY_PIECES_MAX: usize = 1_000;
+
+/// A body that goes in the time of a request without one, at 105 KB/s: records and agreements have a
+/// few kilobytes, some records and parts of the ledger many megabytes.
+const QUICK_BYTES_MAX: usize = 1 << 20;
+
+/// How long something that is sent is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// As long as a request without a body.
+    Quick,
+    /// As long as a part of a file takes on a slow line, each time.
+    Long,
+}
+
+/// What is put in one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Put {
+    /// Its hash, which goes with it if it is known.
+    pub(super) sha256: Option<ContentHash>,
+    pub(super) pace: Pace,
+}
 
 /// A bucket, and how it is spoken to.
 #[derive(Debug)]
@@ -79,7 +103,7 @@ impl Bucket {
         (kind, self.config.kms_key.clone())
     }
 
-    /// The settings of requests that carry a part of a file.
+    /// The settings of a request that waits until parts were put together.
     pub(super) fn patient(&self) -> aws_sdk_s3::config::Builder {
         let patience = &self.config.patience;
         let mut timeouts = client::timeouts(patience, patience.part);
@@ -87,22 +111,58 @@ impl Bucket {
         aws_sdk_s3::config::Builder::new().timeout_config(timeouts.build())
     }
 
+    /// The settings of a request that sends something, which [`Self::send`] tries again, and the SDK
+    /// does not: the attempts of both would be multiplied.
+    pub(super) fn once(&self, pace: Pace) -> aws_sdk_s3::config::Builder {
+        let patience = &self.config.patience;
+        let time = match pace {
+            Pace::Quick => patience.answer,
+            Pace::Long => patience.part,
+        };
+        let timeouts = client::timeouts(patience, time).operation_timeout(time);
+        aws_sdk_s3::config::Builder::new()
+            .timeout_config(timeouts.build())
+            .retry_config(RetryConfig::disabled())
+    }
+
+    /// Attempts to send something, each with the settings of [`Self::once`].
+    pub(super) async fn send<T, F>(
+        &self,
+        (what, pace): (S3Repeat, Pace),
+        attempt: impl FnMut() -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let whole = match pace {
+            Pace::Quick => self.config.patience.whole,
+            Pace::Long => Duration::MAX,
+        };
+        self.retries.run_within(what, whole, attempt).await
+    }
+
     /// Puts an object that fits into memory.
     pub(super) async fn put(&self, key: &ObjectKey, bytes: Bytes) -> Result<(), StoreError> {
         let size_bytes = bytes.len();
-        let sha256 = Some(ContentHash::of(&bytes));
+        let put = Put {
+            sha256: Some(ContentHash::of(&bytes)),
+            pace: if size_bytes > QUICK_BYTES_MAX {
+                Pace::Long
+            } else {
+                Pace::Quick
+            },
+        };
         let body = || std::future::ready(Ok(ByteStream::from(bytes.clone())));
-        self.put_once(key, sha256, body).await?;
+        self.put_once(key, put, body).await?;
         self.metrics.s3_moved(Direction::Sent, size_bytes);
         Ok(())
     }
 
-    /// Puts an object in one request, under a key that has none yet where the server can tell; its
-    /// hash goes with it, if it is known.
+    /// Puts an object in one request, under a key that has none yet where the server can tell.
     pub(super) async fn put_once<F>(
         &self,
         key: &ObjectKey,
-        sha256: Option<ContentHash>,
+        Put { sha256, pace }: Put,
         body: impl Fn() -> F,
     ) -> Result<(), StoreError>
     where
@@ -112,39 +172,36 @@ impl Bucket {
         let mut metadata = HashMap::from([(PUT.to_owned(), token.clone())]);
         metadata.extend(sha256.map(|sha256| (SHA256.to_owned(), sha256.to_string())));
         let failed = |failure: Failure| failure.into_error("writing", key, self.name());
-        self.retries
-            .run_long(|| async {
-                let body = body().await.map_err(Failed::Finally)?;
-                let conditional = self.conditions.load(Ordering::Relaxed);
-                let (encryption, kms_key) = self.encryption();
-                let put = self
-                    .client
-                    .put_object()
-                    .bucket(self.name())
-                    .key(self.full_key(key))
-                    .set_if_none_match(conditional.then(|| "*".to_owned()))
-                    .set_server_side_encryption(encryption)
-                    .set_ssekms_key_id(kms_key)
-                    .set_metadata(Some(metadata.clone()))
-                    .body(body)
-                    .customize()
-                    .config_override(self.patient());
-                match Box::pin(put.send()).await.map_err(Failure::from) {
-                    Ok(put) if put.e_tag().is_some() => Ok(()),
-                    Ok(_) => Err(strange("writing", key)),
-                    Err(failure) if failure.is_taken() => self.is_own(key, &token).await,
-                    Err(failure) if conditional && failure.is_not_implemented() => {
-                        tracing::warn!(
-                            "the S3 server knows no If-None-Match; objects are put without"
-                        );
-                        self.conditions.store(false, Ordering::Relaxed);
-                        Err(Failed::ThisTime(failed(failure)))
-                    }
-                    // Two puts of one key at once: the next attempt sees which of them was first.
-                    Err(failure) => Err(failure.into_failed("writing", key, self.name())),
+        self.send((S3Repeat::PutObject, pace), || async {
+            let body = body().await.map_err(Failed::Finally)?;
+            let conditional = self.conditions.load(Ordering::Relaxed);
+            let (encryption, kms_key) = self.encryption();
+            let put = self
+                .client
+                .put_object()
+                .bucket(self.name())
+                .key(self.full_key(key))
+                .set_if_none_match(conditional.then(|| "*".to_owned()))
+                .set_server_side_encryption(encryption)
+                .set_ssekms_key_id(kms_key)
+                .set_metadata(Some(metadata.clone()))
+                .body(body)
+                .customize()
+                .config_override(self.once(pace));
+            match Box::pin(put.send()).await.map_err(Failure::from) {
+                Ok(put) if put.e_tag().is_some() => Ok(()),
+                Ok(_) => Err(strange("writing", key)),
+                Err(failure) if failure.is_taken() => self.is_own(key, &token).await,
+                Err(failure) if conditional && failure.is_not_implemented() => {
+                    tracing::warn!("the S3 server knows no If-None-Match; objects are put without");
+                    self.conditions.store(false, Ordering::Relaxed);
+                    Err(Failed::ThisTime(failed(failure)))
                 }
-            })
-            .await
+                // Two puts of one key at once: the next attempt sees which of them was first.
+                Err(failure) => Err(failure.into_failed_once("writing", key, self.name())),
+            }
+        })
+        .await
     }
 
     /// Whether the object that is there was put by an attempt whose answer was lost.
@@ -284,7 +341,7 @@ pub(super) fn joined(pieces: &[Bytes]) -> Bytes {
 }
 
 /// An answer without what S3 says of every object: something in between has answered.
-pub(super) fn strange(doing: &'static str, key: &ObjectKey) -> Failed {
+pub(super) fn strange(doing: &'static str, key: &dyn fmt::Display) -> Failed {
     let source = io::Error::other("the answer is not that of an S3 server");
     Failed::ThisTime(StoreError::from_io(doing, key, source))
 }

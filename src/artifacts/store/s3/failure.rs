@@ -14,7 +14,19 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use super::retry::Failed;
 use crate::artifacts::store::StoreError;
 
-/// A request that was not answered with success, after all its retries.
+/// Codes of what passes, whatever their status.
+const PASSING: &[&str] = &[
+    "BadDigest",
+    "IncompleteBody",
+    "InternalError",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "XAmzContentChecksumMismatch",
+    "XAmzContentSHA256Mismatch",
+];
+
+/// A request that was not answered with success.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// The server's word for it, if it answered in S3's form.
@@ -88,7 +100,33 @@ impl Failure {
         self.code.as_deref() == Some("NoSuchUpload")
     }
 
-    /// The error of the store, and whether another attempt may end better.
+    /// The error of the store for a request that the SDK tried once, and whether another attempt may
+    /// end better.
+    pub(super) fn into_failed_once(
+        self,
+        doing: &'static str,
+        key: &dyn fmt::Display,
+        bucket: &str,
+    ) -> Failed {
+        let passes = self.passes();
+        match self.into_error(doing, key, bucket) {
+            error @ StoreError::Io { .. } if passes => Failed::ThisTime(error),
+            error => Failed::Finally(error),
+        }
+    }
+
+    /// Whether nothing or nonsense came back, the server has a fault or too much to do, or what it
+    /// got was broken on its way.
+    fn passes(&self) -> bool {
+        let code = self.code.as_deref().unwrap_or_default();
+        self.is_strange
+            || self.is_conflict()
+            || matches!(self.status, None | Some(408 | 429 | 500 | 502..=504))
+            || PASSING.contains(&code)
+    }
+
+    /// The error of the store after the SDK's own retries, and whether another attempt may end
+    /// better.
     pub(super) fn into_failed(
         self,
         doing: &'static str,
@@ -216,6 +254,35 @@ mod tests {
             (None, None),
         ] {
             assert!(!failure(status, code).is_absence(), "{status:?} {code:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_once_is_sent_again_when_that_may_help() {
+        let passes = |status, code| {
+            let failed = failure(status, code).into_failed_once("writing", &"a", "b");
+            matches!(failed, Failed::ThisTime(_))
+        };
+        for (status, code) in [
+            (None, None),
+            (Some(500), Some("InternalError")),
+            (Some(503), Some("SlowDown")),
+            (Some(504), None),
+            (Some(409), Some("ConditionalRequestConflict")),
+            (Some(400), Some("RequestTimeout")),
+            (Some(400), Some("BadDigest")),
+        ] {
+            assert!(passes(status, code), "{status:?} {code:?}");
+        }
+        for (status, code) in [
+            (Some(400), Some("EntityTooLarge")),
+            (Some(403), Some("AccessDenied")),
+            (Some(403), Some("QuotaExceeded")),
+            (Some(404), Some("NoSuchUpload")),
+            (Some(501), Some("NotImplemented")),
+            (Some(507), None),
+        ] {
+            assert!(!passes(status, code), "{status:?} {code:?}");
         }
     }
 

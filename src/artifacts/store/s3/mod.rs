@@ -15,6 +15,7 @@ mod failure;
 mod listing;
 mod meter;
 mod retry;
+mod unfinished;
 mod upload;
 mod whole;
 
@@ -32,8 +33,9 @@ use tokio_util::task::TaskTracker;
 use super::fetched::{CacheBounds, FetchedFiles};
 use super::frames::{self, Packed};
 use super::{
-    BlobContent, BlobForm, DirectUploads, GetLimit, Glance, ListQuery, LocalFile, ObjectEntry,
-    ObjectKey, ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob, blocking,
+    BlobContent, BlobForm, DirectUploads, GetLimit, Glance, ListQuery, LocalFile, NewBlob,
+    ObjectEntry, ObjectKey, ObjectStore, StagedFile, Staging, StoreError, StoreFuture, StoredBlob,
+    blocking,
 };
 use crate::artifacts::ContentHash;
 use crate::config::S3Config;
@@ -90,17 +92,20 @@ impl S3Store {
         })
     }
 
-    async fn put_packed(
-        &self,
-        key: ObjectKey,
-        staged: StagedFile,
-        content: BlobContent,
-    ) -> Result<BlobForm, StoreError> {
+    async fn put_packed(&self, key: ObjectKey, blob: NewBlob) -> Result<BlobForm, StoreError> {
         let staging = Arc::clone(&self.staging);
         let named = key.clone();
         let prepared = blocking(move || {
-            prepare(&staging, staged, content)
-                .map_err(|error| StoreError::from_io("packing", &named, error))
+            let prepared = prepare(&staging, blob.staged, blob.content)
+                .map_err(|error| StoreError::from_io("packing", &named, error))?;
+            if prepared.sha256 == blob.sha256 {
+                return Ok(prepared);
+            }
+            Err(StoreError::Altered {
+                key: named.to_string(),
+                expected: blob.sha256,
+                found: prepared.sha256,
+            })
         });
         let prepared = prepared.await?;
         let stored = prepared.packed.as_ref().unwrap_or(&prepared.staged);
@@ -126,13 +131,8 @@ impl ObjectStore for S3Store {
         async move { self.bucket.put(&key, bytes).await }.boxed()
     }
 
-    fn put_file(
-        &self,
-        key: ObjectKey,
-        staged: StagedFile,
-        content: BlobContent,
-    ) -> StoreFuture<'_, BlobForm> {
-        self.put_packed(key, staged, content).boxed()
+    fn put_file(&self, key: ObjectKey, blob: NewBlob) -> StoreFuture<'_, BlobForm> {
+        self.put_packed(key, blob).boxed()
     }
 
     fn get(&self, key: ObjectKey, limit: GetLimit) -> StoreFuture<'_, Option<Bytes>> {

@@ -1,4 +1,5 @@
-//! Trying again what broke behind the headers of an answer, where the SDK's own retries end.
+//! Trying again what broke behind the headers of an answer, where the SDK's own retries end, and what
+//! is sent, which the SDK sends once.
 //!
 //! Pauses double and are drawn at random, so that many who failed together do not come back
 //! together; a budget that only success refills keeps a sick server from getting more requests than
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::artifacts::store::StoreError;
 use crate::config::S3Patience;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, S3Repeat};
 
 /// What is in a full budget.
 const TOKENS_MAX: u32 = 500;
@@ -44,24 +45,20 @@ impl Retries {
         }
     }
 
-    /// Attempts until one succeeds, fails finally, or there were enough, or it took too long.
+    /// Attempts to read a body until one succeeds, fails finally, or there were enough, or it took
+    /// too long.
     pub(super) async fn run<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, Failed>>,
     {
-        self.run_within(self.patience.whole, attempt).await
+        let whole = self.patience.whole;
+        self.run_within(S3Repeat::Body, whole, attempt).await
     }
 
-    /// The same for what carries a part of a file, however long it takes.
-    pub(super) async fn run_long<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, Failed>>,
-    {
-        self.run_within(Duration::MAX, attempt).await
-    }
-
-    async fn run_within<T, F>(
+    /// The same of anything, of which no attempt begins when `whole` is over.
+    pub(super) async fn run_within<T, F>(
         &self,
+        what: S3Repeat,
         whole: Duration,
         mut attempt: impl FnMut() -> F,
     ) -> Result<T, StoreError>
@@ -85,7 +82,7 @@ impl Retries {
                 Err(Failed::ThisTime(error)) if !self.spend() => return Err(error),
                 Err(Failed::ThisTime(error)) => {
                     tracing::debug!(%error, "trying again: {error}");
-                    self.metrics.s3_body_broke();
+                    self.metrics.s3_repeats(what);
                     tokio::time::sleep(pause.mul_f64(rand::random())).await;
                     pause *= 2;
                 }
@@ -152,6 +149,27 @@ mod tests {
         assert_eq!(attempts(&retries, 3, Failed::ThisTime).await, (4, true));
         assert_eq!(attempts(&retries, 99, Failed::ThisTime).await, (6, false));
         assert_eq!(attempts(&retries, 1, Failed::Finally).await, (1, false));
+    }
+
+    #[tokio::test]
+    async fn what_is_tried_again_is_counted_by_what_it_is() {
+        let retries = retries();
+        attempts(&retries, 2, Failed::ThisTime).await;
+        let mut left = 3;
+        let sent = retries.run_within(S3Repeat::UploadPart, Duration::MAX, || {
+            left -= 1;
+            std::future::ready(if left > 0 {
+                Err(Failed::ThisTime(failed()))
+            } else {
+                Ok(())
+            })
+        });
+        sent.await.unwrap();
+        let text = String::from_utf8(retries.metrics.render(&[]).unwrap()).unwrap();
+        for operation in ["body", "upload_part"] {
+            let line = format!("unhex_s3_retries_total{{operation=\"{operation}\"}} 2\n");
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[tokio::test]

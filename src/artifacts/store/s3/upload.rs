@@ -5,19 +5,17 @@
 
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
 use aws_sdk_s3::primitives::{ByteStream, Length};
 use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::bucket::{Bucket, strange};
+use super::bucket::{Bucket, Pace, Put, strange};
 use super::client::Provider;
 use super::failure::{Failure, chain};
-use super::listing;
 use super::retry::Failed;
-use crate::artifacts::store::{ObjectKey, StoreError};
-use crate::metrics::Direction;
+use crate::artifacts::store::{ListQuery, ObjectKey, StoreError};
+use crate::metrics::{Direction, S3Repeat};
 
 /// The usual part: large enough that requests cost little, small enough to send again. What is not
 /// larger goes in one request.
@@ -37,10 +35,10 @@ pub(super) struct Content<'a> {
 }
 
 /// A multipart upload that was begun.
-struct Begun<'a> {
-    bucket: &'a Bucket,
-    key: &'a ObjectKey,
-    id: String,
+pub(super) struct Begun<'a> {
+    pub(super) bucket: &'a Bucket,
+    pub(super) key: &'a ObjectKey,
+    pub(super) id: String,
 }
 
 /// A part of a file.
@@ -64,7 +62,11 @@ impl Bucket {
                 offset: 0,
                 size_bytes: content.size_bytes,
             };
-            self.put_once(key, None, || read(key, content.path, whole))
+            let put = Put {
+                sha256: None,
+                pace: Pace::Long,
+            };
+            self.put_once(key, put, || read(key, content.path, whole))
                 .await?;
         } else {
             self.put_in_parts(key, content).await?;
@@ -86,7 +88,7 @@ impl Bucket {
             Err(error) => Err(error),
         };
         if sent.is_err() {
-            begun.abort().await;
+            let _whether_not = begun.abort().await;
         }
         sent
     }
@@ -122,58 +124,16 @@ impl Bucket {
 
     /// The length of an object, or `None` when there is none.
     pub(super) async fn size_of(&self, key: &ObjectKey) -> Result<Option<u64>, StoreError> {
-        let full_key = self.full_key(key);
-        // A HEAD has no body that could say which kind of 404 it is.
-        let list = self.client.list_objects_v2().bucket(self.name());
-        let list = list.prefix(&full_key).max_keys(1);
-        let listed = Box::pin(list.send()).await.map_err(Failure::from);
-        let listed =
-            listed.map_err(|failure| failure.into_error("looking for", key, self.name()))?;
-        let first = listed.contents().first();
-        let found = first.filter(|object| object.key() == Some(full_key.as_str()));
-        Ok(found.and_then(|object| u64::try_from(object.size()?).ok()))
-    }
-
-    /// Aborts uploads that were begun before `before`, and says how many.
-    pub(super) async fn abort_begun_before(&self, before: SystemTime) -> Result<u64, StoreError> {
-        let prefix = self.config.url.prefix();
-        let failed = |failure: Failure| {
-            failure.into_error("listing the uploads below", &prefix, self.name())
+        // A HEAD has no body that could say which kind of 404 it is. Of all keys that begin so, the key
+        // itself is the first.
+        let query = ListQuery {
+            prefix: key.to_string(),
+            after: None,
+            entries_max: 1,
         };
-        let (mut aborted, mut key_marker, mut id_marker) = (0, None, None);
-        loop {
-            let list = self
-                .client
-                .list_multipart_uploads()
-                .bucket(self.name())
-                .prefix(prefix)
-                .set_key_marker(key_marker.take())
-                .set_upload_id_marker(id_marker.take());
-            let page = Box::pin(list.send()).await.map_err(Failure::from);
-            let page = page.map_err(failed)?;
-            for upload in page.uploads() {
-                let begun = upload.initiated().and_then(listing::time);
-                let (Some(key), Some(id), Some(begun)) = (upload.key(), upload.upload_id(), begun)
-                else {
-                    continue;
-                };
-                let key = key.strip_prefix(prefix).map(str::parse::<ObjectKey>);
-                let Some(Ok(key)) = key else { continue };
-                if begun < before {
-                    let stale = Begun {
-                        bucket: self,
-                        key: &key,
-                        id: id.to_owned(),
-                    };
-                    stale.abort().await;
-                    aborted += 1;
-                }
-            }
-            if page.is_truncated() != Some(true) {
-                return Ok(aborted);
-            }
-            (key_marker, id_marker) = (page.next_key_marker, page.next_upload_id_marker);
-        }
+        let found = self.list(&query).await?;
+        let found = found.first().filter(|entry| entry.key == *key);
+        Ok(found.map(|entry| entry.size_bytes))
     }
 }
 
@@ -190,12 +150,11 @@ impl Begun<'_> {
         Ok(sent)
     }
 
-    /// Sends one part, alone again when that fails after all retries of the request.
+    /// Sends one part, alone again when that fails.
     async fn send_part(&self, path: &Path, part: Part) -> Result<CompletedPart, StoreError> {
         let Self { bucket, key, id } = self;
         bucket
-            .retries
-            .run_long(|| async {
+            .send((S3Repeat::UploadPart, Pace::Long), || async {
                 let body = read(key, path, part).await.map_err(Failed::Finally)?;
                 let upload = bucket
                     .client
@@ -207,14 +166,10 @@ impl Begun<'_> {
                     .set_checksum_algorithm(bucket.checksum())
                     .body(body)
                     .customize()
-                    .config_override(bucket.patient());
+                    .config_override(bucket.once(Pace::Long));
                 let sent = Box::pin(upload.send()).await.map_err(Failure::from);
                 let sent = sent.map_err(|failure| {
-                    let error = failure.into_error("sending a part of", key, bucket.name());
-                    match error {
-                        StoreError::Io { .. } => Failed::ThisTime(error),
-                        _ => Failed::Finally(error),
-                    }
+                    failure.into_failed_once("sending a part of", key, bucket.name())
                 })?;
                 let e_tag = sent
                     .e_tag
@@ -254,8 +209,8 @@ impl Begun<'_> {
         }
     }
 
-    /// Gives the upload up; failing to leaves it to the sweeper.
-    async fn abort(&self) {
+    /// Gives the upload up, and says whether that went well; otherwise it is left to the sweeper.
+    pub(super) async fn abort(&self) -> bool {
         let Self { bucket, key, id } = self;
         let abort = bucket
             .client
@@ -263,10 +218,12 @@ impl Begun<'_> {
             .bucket(bucket.name())
             .key(bucket.full_key(key))
             .upload_id(id);
-        if let Err(error) = Box::pin(abort.send()).await {
-            let detail = chain(&error);
+        let aborted = Box::pin(abort.send()).await;
+        if let Err(error) = &aborted {
+            let detail = chain(error);
             tracing::warn!(%key, %detail, "an upload of {key} was not aborted: {detail}");
         }
+        aborted.is_ok()
     }
 }
 
