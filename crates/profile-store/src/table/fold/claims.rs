@@ -36,10 +36,10 @@ impl Claims {
     }
 
     pub(super) fn add(&mut self, name: &SegmentName, claimant: Claimant) {
-        self.0
-            .entry(name.content)
-            .or_default()
-            .push((*name, claimant));
+        // Nearly all contents were sent once.
+        let sends = self.0.entry(name.content);
+        let sends = sends.or_insert_with(|| Vec::with_capacity(1));
+        sends.push((*name, claimant));
     }
 
     pub(super) fn add_base(&mut self, compaction: &Compaction) {

@@ -29,6 +29,10 @@ pub(super) enum Sweeper {
 }
 
 impl Replica for Compactor {
+    fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle)
+    }
+
     fn step(&mut self, world: &mut World) {
         let before = std::mem::take(self);
         if world.dies() {
@@ -91,6 +95,10 @@ pub(super) fn folders(world: &mut World, folders: &[&'static str]) -> Vec<&'stat
 }
 
 impl Replica for Sweeper {
+    fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle)
+    }
+
     fn step(&mut self, world: &mut World) {
         let before = std::mem::take(self);
         if world.dies() {

@@ -20,6 +20,10 @@ pub(super) struct Ingester(Option<(PublishId, Content)>);
 pub(super) struct Deleter;
 
 impl Replica for Ingester {
+    fn is_idle(&self) -> bool {
+        self.0.is_none()
+    }
+
     fn step(&mut self, world: &mut World) {
         let Some((id, content)) = self.0.take() else {
             self.0 = Some(begun(world));
@@ -78,6 +82,10 @@ fn begun(world: &mut World) -> (PublishId, Content) {
 }
 
 impl Replica for Deleter {
+    fn is_idle(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, world: &mut World) {
         if !world.random.is_in(2) {
             return;

@@ -50,6 +50,9 @@ const WHOLE: Config = Config {
 trait Replica {
     /// Goes on by one access to the store.
     fn step(&mut self, world: &mut World);
+
+    /// Whether it is done with what it began, or died.
+    fn is_idle(&self) -> bool;
 }
 
 fn run(config: Config, seed: u64) -> Found {
@@ -73,7 +76,32 @@ fn run(config: Config, seed: u64) -> Found {
         let who = world.random.below(replicas.len());
         replicas[who].step(&mut world);
     }
+    if config.is_whole {
+        come_to_rest(&mut world);
+    }
     world.found
+}
+
+/// Everybody stopped; what is left to compact and to sweep is done, in some days.
+///
+/// Then nothing is left but what counts, and the last tombstones of an hour that expired are gone, too.
+fn come_to_rest(world: &mut World) {
+    world.is_at_rest = true;
+    for _ in 0..4 {
+        world.now += SignedDuration::from_hours(48);
+        finish(&mut Compactor::default(), world);
+        finish(&mut Sweeper::default(), world);
+        finish(&mut Reader::default(), world);
+    }
+    world.check_rest();
+}
+
+/// Has somebody begin something, and bring it to its end.
+fn finish(replica: &mut impl Replica, world: &mut World) {
+    replica.step(world);
+    while !replica.is_idle() {
+        replica.step(world);
+    }
 }
 
 /// What many runs found together.
@@ -87,16 +115,17 @@ fn found(config: Config, seeds: std::ops::Range<u64>) -> Found {
 
 #[test]
 fn no_reading_misses_an_acknowledged_row_or_has_one_twice() {
-    let found = found(WHOLE, 0..100);
+    let found = found(WHOLE, 0..60);
     assert_eq!(found.wrong, [""; 0], "of {} readings", found.readings);
+    assert_eq!(found.left_over, [""; 0]);
     // What could go wrong did happen.
     assert!(found.readings > 500, "{found:?}");
-    assert!(found.published > 500, "{found:?}");
+    assert!(found.published > 300, "{found:?}");
     assert!(found.resent > 100, "{found:?}");
     assert!(found.given_up > 100, "{found:?}");
     assert!(found.deaths > 100, "{found:?}");
     assert!(found.rejected > 100, "{found:?}");
-    assert!(found.swept > 300, "{found:?}");
+    assert!(found.swept > 3_000, "{found:?}");
     assert!(found.deleted > 50, "{found:?}");
 }
 

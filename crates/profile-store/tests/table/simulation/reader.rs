@@ -37,6 +37,10 @@ pub(super) struct Reading {
 }
 
 impl Replica for Reader {
+    fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle)
+    }
+
     fn step(&mut self, world: &mut World) {
         let longest = SignedDuration::from_mins(PUBLISH_MINUTES_MAX);
         *self = match std::mem::take(self) {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use unhex_profile_store::table::names::PublishId;
+use unhex_profile_store::table::names::{FileKind, PublishId};
 use unhex_profile_store::table::record::Deletion;
 
 use super::Config;
 use crate::objects::minute;
+use crate::rule::state;
 use crate::store::{Row, Store};
 
 /// How wrong a clock may be.
@@ -24,6 +25,8 @@ pub(crate) struct Found {
     pub(crate) readings: usize,
     /// What was wrong with them.
     pub(crate) wrong: Vec<String>,
+    /// What was there at rest and counts for nothing.
+    pub(crate) left_over: Vec<String>,
     /// Records of compactions that were put.
     pub(crate) published: usize,
     /// Publishes that were too old.
@@ -64,6 +67,8 @@ pub(crate) struct World {
     pub(crate) contents: u32,
     /// What was deleted, in order of the PUTs.
     pub(crate) deletions: Vec<Deletion>,
+    /// Whether nothing goes wrong any more.
+    pub(crate) is_at_rest: bool,
     pub(crate) found: Found,
 }
 
@@ -86,6 +91,7 @@ impl Found {
     pub(crate) fn add(&mut self, other: Self) {
         self.readings += other.readings;
         self.wrong.extend(other.wrong);
+        self.left_over.extend(other.left_over);
         self.published += other.published;
         self.given_up += other.given_up;
         self.deaths += other.deaths;
@@ -108,6 +114,7 @@ impl World {
             unanswered: Vec::new(),
             contents: 0,
             deletions: Vec::new(),
+            is_at_rest: false,
             found: Found::default(),
         }
     }
@@ -141,8 +148,29 @@ impl World {
 
     /// Whether whoever is at work dies here.
     pub(crate) fn dies(&mut self) -> bool {
-        let dies = self.random.is_in(2);
+        let dies = !self.is_at_rest && self.random.is_in(2);
         self.found.deaths += usize::from(dies);
         dies
+    }
+
+    /// Finds what is left over when nobody is at work any more.
+    pub(crate) fn check_rest(&mut self) {
+        let Some(state) = state(&self.store.view()) else {
+            return;
+        };
+        let [samples, totals] = FileKind::ALL.map(|kind| state.live(kind).len());
+        let tombstones = state.tombstones().len();
+        let expected = samples + totals + state.accepted().len() + tombstones;
+        let has_expired = FileKind::ALL.into_iter().all(|kind| state.is_expired(kind));
+        let is_clean = state.fresh().is_empty()
+            && state.spare().is_empty()
+            && state.rejected().is_empty()
+            && state.accepted().len() <= 1
+            && self.store.0.len() == expected
+            && !has_expired;
+        if !is_clean {
+            let what = format!("{} objects at rest: {state:?}", self.store.0.len());
+            self.found.left_over.push(what);
+        }
     }
 }
