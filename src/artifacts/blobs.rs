@@ -111,6 +111,16 @@ impl Blobs {
         self.find(blob).await.map(|(_, file)| file)
     }
 
+    /// Whether the store keeps the blob as it has to be: read anew, and not taken from what this disk
+    /// has of it.
+    pub(super) async fn is_whole(&self, blob: &BlobRef<'_>) -> Result<bool, LocateError> {
+        let (_, stored) = stored(blob)?;
+        match self.store.keeps_whole(stored).await? {
+            Some(is_whole) => Ok(is_whole),
+            None => self.open(blob).await.map(|_whole| true),
+        }
+    }
+
     /// Whether the blob is there and not known to be damaged. One that lies on this disk is compared
     /// with its hash behind the answer, so that a later question knows better; none is fetched.
     pub(super) async fn is_there(&self, blob: &BlobRef<'_>) -> Result<bool, LocateError> {

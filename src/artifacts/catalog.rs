@@ -187,8 +187,11 @@ impl Catalog {
                 let (store, id, known) = (&store, &id, before.get(&name).cloned());
                 async move {
                     match known {
-                        Some(known) => Ok(Some((name, known))),
-                        None => read(&**store, id, name).await,
+                        // Somebody may have mended one that could not be read.
+                        Some((Known::Record(record), bytes)) => {
+                            Ok(Some((name, (Known::Record(record), bytes))))
+                        }
+                        _ => read(&**store, id, name).await,
                     }
                 }
             });
@@ -247,8 +250,10 @@ async fn read(
             (read, json.len().try_into().unwrap_or(u64::MAX))
         }
         Ok(None) => return Ok(None),
-        // That will not change; the other records of the build ID are known all the same.
-        Err(error @ StoreError::TooLarge { .. }) => (Err(error.to_string()), 0),
+        // That is about this record; the others of the build ID are known all the same.
+        Err(error @ (StoreError::TooLarge { .. } | StoreError::Damaged { .. })) => {
+            (Err(error.to_string()), 0)
+        }
         Err(error) => return Err(error.into()),
     };
     let known = match read {

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use unhex_build_id::{BuildId, FileHash, IdKind, Identity};
 
 use super::aliases::AliasPut;
+use super::blobs::BlobRef;
 use super::index_standing::IndexStanding;
 use super::ingested::{IndexProgress, IngestError, Ingested, Target, Upload};
 use super::inspect::{Inspected, inspect};
@@ -203,13 +204,15 @@ impl Inner {
         Ok(ingested)
     }
 
-    /// Whether the same bytes are there, undamaged, for the same use.
+    /// Whether the store has the same bytes, undamaged, for the same use. Somebody who uploads them
+    /// again may be mending it: that a copy lies on the disk of this server says nothing.
     async fn is_stored_whole(&self, id: &BuildId, state: &State, record: &ArtifactRecord) -> bool {
         let same = state
             .copies(record.sha256)
             .filter(|copy| copy.body.kinds == record.kinds);
         for copy in same {
-            if self.open_artifact(id, copy).await.is_ok() {
+            let whole = self.blobs.is_whole(&BlobRef::of(id, copy)).await;
+            if matches!(whole, Ok(true)) {
                 return true;
             }
         }

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use unhex_build_id::{BuildId, IdKind};
 
 use super::Inner;
+use super::blobs::BlobRef;
 use super::layout::{self, RecordKind, RecordName};
 use super::located::LocateError;
 use super::record::ArtifactRecord;
@@ -293,7 +294,7 @@ impl Inner {
             }
             let mut copies = copies.into_iter();
             for copy in copies.by_ref() {
-                if self.open_artifact(id, copy).await.is_ok() {
+                if matches!(self.blobs.is_whole(&BlobRef::of(id, copy)).await, Ok(true)) {
                     break;
                 }
             }

@@ -2,8 +2,9 @@
 //!
 //! A request that writes its own line waits for whoever takes it, and for the lock of standard error
 //! beside all other requests. So lines gather here and go out together, a few milliseconds later at
-//! the most. When they are not taken, whoever has the next one waits. A process that is killed loses
-//! what it has gathered, and one whose standard error was closed has nowhere to write.
+//! the most. Whoever is slow to take them is waited for; when nobody takes any, lines are lost and
+//! counted, since a server does not stop answering for its log. A process that is killed loses what it
+//! has gathered, and one whose standard error was closed has nowhere to write.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -19,6 +20,9 @@ const GATHERING: Duration = Duration::from_millis(2);
 
 /// How much may wait to be written: some 4,000 lines.
 const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// How long somebody with a line waits for room, before lines are lost until there is some.
+const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the end waits for somebody to take the last lines.
 const END_PATIENCE: Duration = Duration::from_secs(2);
@@ -44,6 +48,10 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     text: Vec<u8>,
+    /// Nobody took anything for so long that nobody waits for it any more.
+    stalled: bool,
+    /// Lines that were lost since the last ones were taken.
+    lost: u64,
     /// No more lines are taken in.
     ended: bool,
     /// The thread is gone, with all lines written or not.
@@ -77,10 +85,13 @@ impl LogLines {
 impl Shared {
     fn add(&self, line: &[u8]) {
         let mut waiting = self.waiting.lock();
-        while waiting.text.len() >= WAITING_BYTES_MAX && !waiting.ended {
-            self.taken.wait(&mut waiting);
+        let deadline = Instant::now() + ROOM_PATIENCE;
+        while waiting.is_full() && !waiting.stalled && !waiting.ended {
+            let elapsed = self.taken.wait_until(&mut waiting, deadline).timed_out();
+            waiting.stalled |= elapsed && waiting.is_full();
         }
-        if waiting.ended {
+        if waiting.is_full() || waiting.ended {
+            waiting.lost = waiting.lost.saturating_add(1);
             return;
         }
         let is_first = waiting.text.is_empty();
@@ -106,15 +117,29 @@ impl Shared {
             }
             std::mem::swap(&mut text, &mut waiting.text);
             let is_last = waiting.ended;
+            waiting.stalled = false;
+            let lost = std::mem::take(&mut waiting.lost);
             drop(waiting);
             self.taken.notify_all();
             // There is no other place to say that nobody takes them.
             let _nobody_takes_them = out.write_all(&text).and_then(|()| out.flush());
+            if lost > 0 {
+                tracing::warn!(
+                    lost,
+                    "{lost} lines of the log are lost, since nobody took them"
+                );
+            }
             if is_last {
                 return;
             }
             text.clear();
         }
+    }
+}
+
+impl Waiting {
+    fn is_full(&self) -> bool {
+        self.text.len() >= WAITING_BYTES_MAX
     }
 }
 
@@ -212,7 +237,25 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_line_waits_while_too_many_do() {
+    fn lines_that_nobody_takes_are_lost_and_hold_up_nobody() {
+        let kept = Kept::default();
+        let (lines, end) = LogLines::to(kept.clone()).unwrap();
+        let nobody_reads = kept.0.1.lock();
+        let line = vec![b'x'; WAITING_BYTES_MAX];
+        while lines.0.waiting.lock().lost < 100 {
+            lines.make_writer().write_all(&line).unwrap();
+        }
+        drop(nobody_reads);
+        drop(end);
+        let written = kept.0.0.lock().len();
+        assert!(
+            (line.len()..=2 * line.len()).contains(&written),
+            "{written}"
+        );
+    }
+
+    #[test]
+    fn whoever_has_a_line_waits_for_one_that_is_slow() {
         let kept = Kept::default();
         let (lines, end) = LogLines::to(kept.clone()).unwrap();
         let nobody_reads = kept.0.1.lock();
@@ -227,8 +270,8 @@ mod tests {
             while lines.0.waiting.lock().text.len() < WAITING_BYTES_MAX {
                 thread::yield_now();
             }
-            assert!(!writer.is_finished());
             drop(nobody_reads);
+            writer.join().unwrap();
         });
         drop(end);
         assert_eq!(kept.0.0.lock().len(), 8 * line.len());

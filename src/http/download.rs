@@ -16,7 +16,7 @@ use unhex_build_id::Hex;
 
 use super::conditions::{Part, Validators};
 use super::error::{ApiError, ApiErrorKind};
-use super::file_body::FileBody;
+use super::file_body::{FileBody, Pace};
 use super::outlet::Outlet;
 use super::sent_file::SentFile;
 use crate::artifacts::{Artifact, Origin, Section, Source};
@@ -210,11 +210,13 @@ impl Download {
                 // What others may write to is looked at before its last piece goes out.
                 let is_stored = artifact.unchanged.is_none();
                 let (lease, opened) = (artifact.lease, (size_bytes, artifact.unchanged));
+                // Over HTTP/2 a connection has no outlet.
+                let pace = outlet.map_or(Pace::Stream, |_own| Pace::Connection);
                 match outlet.filter(|_| is_long && is_stored) {
                     Some(outlet) => SentFile::open(file, size_bytes, range, outlet.clone())
                         .await
                         .map(|body| Body::new(body.under(lease))),
-                    None => FileBody::open(file, opened, range)
+                    None => FileBody::open(file, opened, range, pace)
                         .await
                         .map(|body| Body::new(body.under(lease))),
                 }

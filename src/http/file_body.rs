@@ -21,6 +21,9 @@ use crate::artifacts::store::Lease;
 /// What is read at once: large enough that a system call costs nothing beside its copy, small
 /// enough that a thousand downloads fit in memory.
 const PIECE_BYTES: u64 = 256 << 10;
+/// What is read at once for one of many answers over a connection, of which each may be left lying:
+/// two frames of HTTP/2.
+const STREAM_PIECE_BYTES: u64 = 32 << 10;
 /// What is read at once where it is asked for: copying more would hold up others.
 const SHORT_BYTES_MAX: u64 = 64 << 10;
 
@@ -33,10 +36,29 @@ pub(super) struct FileBody {
     /// What was not handed out yet.
     left_bytes: u64,
     ahead: Ahead,
+    pace: Pace,
     /// Keeps what the file is a part of from being given up.
     _in_use: Lease,
     /// What the file has to be still when its last piece was read.
     unchanged: Option<Fingerprint>,
+}
+
+/// How much of a file waits in memory to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// The answer has a connection of its own: a large piece, and one ahead.
+    Connection,
+    /// It is one of hundreds of streams: a small piece.
+    Stream,
+}
+
+impl Pace {
+    fn piece_bytes(self) -> u64 {
+        match self {
+            Self::Connection => PIECE_BYTES,
+            Self::Stream => STREAM_PIECE_BYTES,
+        }
+    }
 }
 
 /// The piece that comes next.
@@ -44,6 +66,8 @@ pub(super) struct FileBody {
 enum Ahead {
     There(Bytes),
     Read(JoinHandle<io::Result<Bytes>>),
+    /// It is read when it is asked for.
+    Later,
     End,
 }
 
@@ -58,9 +82,11 @@ impl FileBody {
         file: File,
         (size_bytes, unchanged): (u64, Option<Fingerprint>),
         range: Range<u64>,
+        pace: Pace,
     ) -> io::Result<Self> {
         let file = Arc::new(file);
         let mut body = Self {
+            pace,
             left_bytes: range.end.saturating_sub(range.start),
             unread: range,
             ahead: Ahead::End,
@@ -100,7 +126,7 @@ impl FileBody {
         let end = self
             .unread
             .end
-            .min(self.unread.start.saturating_add(PIECE_BYTES));
+            .min(self.unread.start.saturating_add(self.pace.piece_bytes()));
         let piece = self.unread.start..end;
         self.unread.start = end;
         piece
@@ -182,8 +208,11 @@ impl HttpBody for FileBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = self.get_mut();
+        if matches!(this.ahead, Ahead::Later) {
+            this.read_ahead();
+        }
         let piece = match &mut this.ahead {
-            Ahead::End => return Poll::Ready(None),
+            Ahead::End | Ahead::Later => return Poll::Ready(None),
             Ahead::There(piece) => Ok(std::mem::take(piece)),
             Ahead::Read(read) => match ready!(Pin::new(read).poll(context)) {
                 Ok(piece) => piece,
@@ -194,7 +223,10 @@ impl HttpBody for FileBody {
             Ok(piece) => {
                 let length = u64::try_from(piece.len()).unwrap_or(u64::MAX);
                 this.left_bytes = this.left_bytes.saturating_sub(length);
-                this.read_ahead();
+                match this.pace {
+                    Pace::Connection => this.read_ahead(),
+                    Pace::Stream => this.ahead = Ahead::Later,
+                }
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
             Err(error) => {
@@ -231,9 +263,14 @@ mod tests {
             .map(|n| u8::try_from(n % 251).unwrap())
             .collect();
         let file = file_of(&bytes);
-        for range in [0..0, 0..1, 5..262_149, 0..700_001, 700_000..700_001] {
+        let ranges = [0..0, 0..1, 5..262_149, 0..700_001, 700_000..700_001];
+        let paces = [Pace::Connection, Pace::Stream];
+        for (range, pace) in ranges
+            .into_iter()
+            .flat_map(|range| paces.map(|pace| (range.clone(), pace)))
+        {
             let slice = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
-            let body = FileBody::open(file.reopen().unwrap(), (700_001, None), range)
+            let body = FileBody::open(file.reopen().unwrap(), (700_001, None), range, pace)
                 .await
                 .unwrap();
             assert_eq!(body.size_hint().exact(), Some(slice.len() as u64));
@@ -243,10 +280,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_stream_that_is_left_lying_holds_a_small_piece() {
+        let file = file_of(&vec![7; 1 << 20]);
+        let (file, size) = (file.reopen().unwrap(), (1 << 20, None));
+        let body = FileBody::open(file, size, 0..1 << 20, Pace::Stream);
+        let mut body = body.await.unwrap();
+        for _ in 0..3 {
+            let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert_eq!(piece.len(), 32 << 10);
+            assert!(matches!(body.ahead, Ahead::Later));
+        }
+    }
+
+    #[tokio::test]
     async fn a_file_of_another_length_is_refused_before_anything_is_sent() {
         let file = file_of(b"short");
         assert!(
-            FileBody::open(file.reopen().unwrap(), (6, None), 0..6)
+            FileBody::open(file.reopen().unwrap(), (6, None), 0..6, Pace::Connection)
                 .await
                 .is_err()
         );
@@ -258,7 +308,7 @@ mod tests {
             let file = file_of(&vec![7; 1 << 20]);
             let before = Fingerprint::of(file.as_file()).unwrap();
             let opened = (1 << 20, Some(before));
-            let body = FileBody::open(file.reopen().unwrap(), opened, 0..1 << 20)
+            let body = FileBody::open(file.reopen().unwrap(), opened, 0..1 << 20, Pace::Connection)
                 .await
                 .unwrap();
             if changed {
@@ -272,9 +322,14 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_shrinks_ends_in_an_error_not_in_silence() {
         let file = file_of(&vec![7; 1 << 20]);
-        let body = FileBody::open(file.reopen().unwrap(), (1 << 20, None), 0..1 << 20)
-            .await
-            .unwrap();
+        let body = FileBody::open(
+            file.reopen().unwrap(),
+            (1 << 20, None),
+            0..1 << 20,
+            Pace::Connection,
+        )
+        .await
+        .unwrap();
         file.as_file().set_len(300_000).unwrap();
         assert!(body.collect().await.is_err());
     }

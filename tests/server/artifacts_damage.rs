@@ -24,6 +24,7 @@ on_every_store!(
     a_build_id_that_cannot_be_listed_keeps_no_other_from_being_swept,
     a_build_id_that_cannot_be_read_keeps_no_other_from_being_listed,
     a_record_that_was_changed_and_is_still_json_is_not_believed,
+    a_record_that_was_mended_is_known_again,
     an_offer_is_answered_by_the_record_and_damage_is_found_behind_the_answer,
     an_upload_that_is_durable_is_answered_whatever_is_known_of_its_index,
     the_symbols_of_files_that_cannot_be_converted_are_good_for_nothing,
@@ -185,6 +186,29 @@ async fn a_record_that_was_changed_and_is_still_json_is_not_believed(room: Room)
         matches!(answer, Err(LocateError::Damaged { .. })),
         "{answer:?}"
     );
+}
+
+async fn a_record_that_was_mended_is_known_again(room: Room) {
+    let (program, id) = (program().bytes(), program().build_id());
+    upload(&room.artifacts, (&id, DEBUGINFO), &program)
+        .await
+        .unwrap();
+    let limit = GetLimit { bytes_max: 1 << 20 };
+    let records = room.keys("/rec/debuginfo.").await;
+    let record = room.plain_store().get(records[0].clone(), limit).await;
+    let record = record.unwrap().unwrap();
+    let cut = record.slice(..record.len() / 2);
+    room.overwrite(&records[0], Some(&cut)).await;
+    let replica = room.replica();
+    let build_id: BuildId = id.parse().unwrap();
+    let answer = replica.locate(&build_id, DEBUGINFO).await;
+    assert!(
+        matches!(answer, Err(LocateError::Damaged { .. })),
+        "{answer:?}"
+    );
+    room.overwrite(&records[0], Some(&record)).await;
+    let found = until(|| async { replica.locate(&build_id, DEBUGINFO).await.ok().flatten() });
+    assert_eq!(found.await.size_bytes, program.len() as u64);
 }
 
 async fn an_offer_is_answered_by_the_record_and_damage_is_found_behind_the_answer(room: Room) {

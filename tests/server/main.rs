@@ -21,6 +21,7 @@ mod artifacts_faults;
 mod artifacts_races;
 mod artifacts_store;
 mod artifacts_sweep;
+mod bucket_mended;
 mod build_ids;
 mod calls;
 mod crash;

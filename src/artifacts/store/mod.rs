@@ -71,6 +71,12 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + 'static {
     /// Whether the bytes have the hash of the blob is said in [`LocalFile::verification`].
     fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>>;
 
+    /// Whether the store itself keeps a blob as it has to be, whatever this disk has of it; `None` when
+    /// [`Self::open`] looks at nothing else.
+    fn keeps_whole(&self, _blob: StoredBlob) -> StoreFuture<'_, Option<bool>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
     /// What is known of a blob without reading all of it.
     fn glance(&self, blob: StoredBlob) -> StoreFuture<'_, Glance> {
         async move { Ok(self.open(blob).await?.map_or(Glance::Absent, Glance::Here)) }.boxed()

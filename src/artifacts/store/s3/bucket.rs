@@ -229,7 +229,12 @@ impl Bucket {
         key: &ObjectKey,
         limit: GetLimit,
     ) -> Result<Option<Bytes>, StoreError> {
-        let got = self.retries.run(|| self.get_once(key, limit)).await?;
+        let attempt = || self.get_once(key, limit);
+        let got = match self.retries.run(attempt).await {
+            // A bit that fell over on the way, perhaps.
+            Err(StoreError::Damaged { .. }) => self.retries.run(attempt).await?,
+            got => got?,
+        };
         if let Some(bytes) = &got {
             self.metrics.s3_moved(Direction::Received, bytes.len());
         }
@@ -272,10 +277,10 @@ impl Bucket {
         let bytes = joined(&pieces);
         let found = ContentHash::of(&bytes).to_string();
         match put_sha256 {
-            Some(put) if put != found => Err(broken(
-                key,
-                format!("its SHA-256 is {found}, that of what was put is {put}"),
-            )),
+            Some(put) if put != found => Err(Failed::Finally(StoreError::Damaged {
+                key: key.to_string(),
+                detail: format!("its SHA-256 is {found}, that of what was put is {put}"),
+            })),
             _ => Ok(Some(bytes)),
         }
     }

@@ -92,6 +92,15 @@ impl S3Store {
         })
     }
 
+    fn download(&self, blob: StoredBlob) -> Download {
+        Download {
+            bucket: Arc::clone(&self.bucket),
+            ranges: Arc::clone(&self.ranges),
+            staging: Arc::clone(&self.staging),
+            blob: Arc::new(blob),
+        }
+    }
+
     async fn put_packed(&self, key: ObjectKey, blob: NewBlob) -> Result<BlobForm, StoreError> {
         let staging = Arc::clone(&self.staging);
         let named = key.clone();
@@ -140,16 +149,18 @@ impl ObjectStore for S3Store {
     }
 
     fn open(&self, blob: StoredBlob) -> StoreFuture<'_, Option<LocalFile>> {
+        let download = self.download(blob.clone());
+        let fetch = move || download.clone().fetch().boxed();
+        async move { self.fetched.get(&blob, fetch).await }.boxed()
+    }
+
+    fn keeps_whole(&self, blob: StoredBlob) -> StoreFuture<'_, Option<bool>> {
         async move {
-            let (bucket, ranges) = (Arc::clone(&self.bucket), Arc::clone(&self.ranges));
-            let download = Download {
-                bucket,
-                ranges,
-                staging: Arc::clone(&self.staging),
-                blob: Arc::new(blob.clone()),
-            };
-            let fetch = move || download.clone().fetch().boxed();
-            self.fetched.get(&blob, fetch).await
+            match self.download(blob).fetch().await {
+                Ok(fetched) => Ok(Some(fetched.is_some())),
+                Err(StoreError::Damaged { .. }) => Ok(Some(false)),
+                Err(error) => Err(error),
+            }
         }
         .boxed()
     }
