@@ -28,8 +28,10 @@
 //! - **A compaction** makes its ID *before* it lists, folds, asks [`plan::compaction`], PUTs the outputs, and then the
 //!   record, each after `check_publish`. Whatever happens in between, the outputs of a record that is
 //!   not there count for nothing.
-//! - **The sweeper** takes the time, lists all three folders of an hour wholly, folds, and deletes what
+//! - **The sweeper** lists all three folders of an hour wholly, folds, and deletes what
 //!   [`fold::HourState::sweepable`] names, in that order.
+//!
+//! Who lists takes the time before the first page: [`names::Listing::add`] wants it.
 
 pub mod fold;
 pub mod names;

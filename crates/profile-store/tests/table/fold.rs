@@ -161,15 +161,14 @@ fn an_hour_with_a_record_that_is_not_understood_is_an_error_and_the_others_are_n
     let newer = format!("rec/{}/{}.merge.json", hour(), publish(72, 0));
     let error = sound.with_key(&newer).fold().unwrap_err();
     assert!(matches!(error, FoldError::NotRead(_)), "{error}");
-    let listing: Listing = [(newer.as_str(), 9), ("seg/2026-12-01/14/x", 9)]
-        .into_iter()
-        .collect();
+    let mut listing = Listing::default();
+    let keys = [(newer.as_str(), 9), ("seg/2026-12-01/14/x", 9)];
+    listing.add("", minute(0), keys);
     let name = listing.records().first().unwrap().clone();
     assert_eq!(name.kind, RecordKind::Unknown("merge".into()));
     let mut other = a;
     other.hour = "2026-12-01/14".parse().unwrap();
-    let mut listing = listing;
-    listing.extend([(other.to_string(), 9)]);
+    listing.add("seg/", minute(0), [(other.to_string(), 9)]);
     let source = ReadRecordError::UnknownKind("merge".to_owned());
     let read = ReadRecords::from([(name.clone(), Err(source.clone()))]);
     let hours = fold(&listing, &read);
@@ -197,8 +196,8 @@ proptest! {
         let mut mixed = objects.clone();
         mixed.reorder(&order, repeated);
         prop_assert_eq!(mixed.state(), objects.state());
-        let (now, state) = (minute(24 * 60 + 200), objects.state());
-        prop_assert_eq!(mixed.state().sweepable(now), state.sweepable(now));
+        let began = minute(24 * 60 + 200);
+        prop_assert_eq!(mixed.sweepable(began), objects.sweepable(began));
     }
 }
 

@@ -11,6 +11,8 @@ use unhex_profile_store::table::record::{
     Compaction, Deletion, Record, RowSelector, RowTotals, Tombstone,
 };
 
+use crate::store::FOLDERS;
+
 /// The hour that everything is of.
 pub(crate) fn hour() -> Hour {
     "2026-12-01/13".parse().unwrap()
@@ -143,7 +145,16 @@ impl Objects {
     }
 
     pub(crate) fn fold(&self) -> Result<HourState, FoldError> {
-        let listing: Listing = self.keys.iter().cloned().collect();
+        self.fold_of(&FOLDERS.map(|folder| (folder, minute(0))))
+    }
+
+    /// The state as one sees it who lists some folders, each beginning at a time.
+    pub(crate) fn fold_of(&self, folders: &[(&str, Timestamp)]) -> Result<HourState, FoldError> {
+        let mut listing = Listing::default();
+        for (folder, began) in folders {
+            let keys = self.keys.iter().filter(|(key, _)| key.starts_with(folder));
+            listing.add(folder, *began, keys.cloned());
+        }
         let mut hours = fold(&listing, &self.records);
         hours.remove(&hour()).expect("an object of the hour")
     }
@@ -153,9 +164,15 @@ impl Objects {
         self.fold().unwrap()
     }
 
-    /// Removes what may be swept, once, and says what that was.
-    pub(crate) fn swept(self, now: Timestamp) -> (Self, Vec<ObjectName>) {
-        let names = self.state().sweepable(now);
+    /// What may be swept, as of a LIST that began then.
+    pub(crate) fn sweepable(&self, began: Timestamp) -> Vec<ObjectName> {
+        let folders = FOLDERS.map(|folder| (folder, began));
+        self.fold_of(&folders).unwrap().sweepable()
+    }
+
+    /// Removes that, once, and says what it was.
+    pub(crate) fn swept(self, began: Timestamp) -> (Self, Vec<ObjectName>) {
+        let names = self.sweepable(began);
         let rest = names.iter().fold(self, Objects::without);
         (rest, names)
     }

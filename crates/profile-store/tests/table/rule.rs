@@ -13,7 +13,7 @@ use unhex_profile_store::table::names::{
 use unhex_profile_store::table::plan::{self, CompactionPlan, CompactionPolicy};
 use unhex_profile_store::table::record::{Record, RowSelector};
 
-use crate::objects::hour;
+use crate::objects::{hour, minute};
 use crate::store::{Row, View};
 
 /// A file to read, without the rows that any of these selects.
@@ -54,7 +54,7 @@ impl Rule {
     pub(crate) fn live(self, view: &View, kind: FileKind) -> Vec<Input> {
         match self {
             Self::Closure => {
-                let state = state(view);
+                let state = state(view, minute(0));
                 let files = state.map(|state| state.live(kind)).unwrap_or_default();
                 files.iter().map(Input::of).collect()
             }
@@ -82,7 +82,7 @@ impl Rule {
                     settle: SignedDuration::ZERO,
                     ..CompactionPolicy::default()
                 };
-                plan::compaction(&state(view)?, &policy, now).map(Job::Closure)
+                plan::compaction(&state(view, minute(0))?, &policy, now).map(Job::Closure)
             }
             Self::Naive => {
                 let (live, generation) = naive(view);
@@ -98,7 +98,7 @@ impl Rule {
     pub(crate) fn sweepable(self, view: &View, began: Timestamp) -> Vec<String> {
         match self {
             Self::Closure => {
-                let names = state(view).map(|state| state.sweepable(began));
+                let names = state(view, began).map(|state| state.sweepable());
                 names.iter().flatten().map(ToString::to_string).collect()
             }
             Self::Naive => Vec::new(),
@@ -195,9 +195,10 @@ fn output(id: PublishId, kind: FileKind, rows: &[Row]) -> Output {
     Output { name, bytes: 9 }
 }
 
-/// The state of the hour as one sees it; nothing when nothing was seen.
-pub(crate) fn state(view: &View) -> Option<HourState> {
-    let listing: Listing = view.keys.iter().map(|key| (key, 9)).collect();
+/// The state of the hour as one sees it who began to list then; nothing when nothing was seen.
+pub(crate) fn state(view: &View, began: Timestamp) -> Option<HourState> {
+    let mut listing = Listing::default();
+    listing.add("", began, view.keys.iter().map(|key| (key, 9)));
     assert_eq!(listing.foreign_count(), 0, "{listing:?}");
     let read: ReadRecords = view
         .records

@@ -1,6 +1,7 @@
 //! What may be swept: what was superseded for a day, in an order that is right at every step.
 
-use unhex_profile_store::table::names::{FileKind, ObjectName};
+use unhex_profile_store::table::fold::FoldError;
+use unhex_profile_store::table::names::{FileKind, OUTPUTS, ObjectName, RECORDS, SEGMENTS};
 use unhex_profile_store::table::record::{Record, RowSelector};
 
 use crate::objects::{Objects, compaction, day, live, minute, output, publish, segment, tombstone};
@@ -14,7 +15,7 @@ fn what_a_compaction_covers_goes_a_day_after_it() {
     let objects = Objects::default()
         .with_segments(&[a, again, late])
         .with_compaction(&record);
-    assert_eq!(objects.state().sweepable(minute(69 + DAY)), []);
+    assert_eq!(objects.sweepable(minute(69 + DAY)), []);
     let (rest, names) = objects.swept(minute(70 + DAY));
     assert_eq!(names, [a, again].map(ObjectName::Segment));
     let expected = [record.outputs[0].name.to_string(), late.to_string()];
@@ -35,7 +36,7 @@ fn a_rejected_compaction_goes_when_it_and_the_winner_are_a_day_old_record_first(
     let objects = Objects::default()
         .with_compaction(&old)
         .with_compaction(&new);
-    assert_eq!(objects.state().sweepable(minute(199 + DAY)), []);
+    assert_eq!(objects.sweepable(minute(199 + DAY)), []);
     let (_, names) = objects.swept(minute(200 + DAY));
     let record = Record::Compaction(old.clone().into()).name();
     let outputs = old.outputs.iter().map(|o| ObjectName::Output(o.name));
@@ -54,7 +55,7 @@ fn outputs_whose_record_never_came_go_after_a_day() {
     let objects = Objects::default()
         .with_outputs(&[left, unnamed])
         .with_compaction(&record);
-    assert_eq!(objects.state().sweepable(minute(69 + DAY)), []);
+    assert_eq!(objects.sweepable(minute(69 + DAY)), []);
     let (_, names) = objects.swept(day(2));
     assert_eq!(
         names,
@@ -67,13 +68,37 @@ fn outputs_whose_record_came_behind_a_page_that_was_listed_stay_however_long_the
     let record = compaction(publish(70, 0), &[segment(1, 1)]);
     // Records were listed in minute 69, outputs two days later.
     let seen = Objects::default().with_outputs(&record.outputs);
-    assert_eq!(seen.state().sweepable(minute(69)), []);
-    let from_its_end = seen.state().sweepable(minute(69 + 2 * DAY));
+    let later = minute(69 + 2 * DAY);
+    let folders = [(RECORDS, minute(69)), (SEGMENTS, later), (OUTPUTS, later)];
+    assert_eq!(seen.fold_of(&folders).unwrap().sweepable(), []);
+    let anew = folders.map(|(folder, _)| (folder, later));
+    let abandoned = seen.fold_of(&anew).unwrap().sweepable();
     assert_eq!(
-        from_its_end.len(),
+        abandoned.len(),
         record.outputs.len(),
-        "they would be lost"
+        "a record would have been listed"
     );
+}
+
+#[test]
+fn nothing_is_concluded_from_what_was_not_listed() {
+    let a = segment(1, 1);
+    let record = compaction(publish(70, 0), &[a]);
+    let objects = Objects::default()
+        .with_segments(&[a])
+        .with_compaction(&record);
+    let of = |folders: &[&str]| {
+        let began = folders.iter().map(|&folder| (folder, day(9)));
+        objects.fold_of(&began.collect::<Vec<_>>())
+    };
+    assert_eq!(of(&[SEGMENTS, OUTPUTS]), Err(FoldError::NotListed(RECORDS)));
+    assert_eq!(of(&[RECORDS, OUTPUTS]), Err(FoldError::NotListed(SEGMENTS)));
+    let partly = of(&[SEGMENTS, OUTPUTS, "rec/2026-12-01/13/01"]);
+    assert_eq!(partly, Err(FoldError::NotListed(RECORDS)));
+    assert_eq!(of(&[SEGMENTS, RECORDS]).unwrap().sweepable(), []);
+    let hour = ["seg/2026-12-01/13/", "out/2026-12-01/", "rec/2026-12-01/1"];
+    let names = of(&hour).unwrap().sweepable();
+    assert_eq!(names, [ObjectName::Segment(a)]);
 }
 
 #[test]
@@ -89,7 +114,7 @@ fn of_expired_samples_the_totals_and_their_record_stay() {
         .with_segments(&[late])
         .with_compaction(&record)
         .with_tombstone(&samples);
-    assert_eq!(objects.state().sweepable(minute(99 + DAY)), []);
+    assert_eq!(objects.sweepable(minute(99 + DAY)), []);
     let (rest, names) = objects.swept(minute(100 + DAY));
     assert_eq!(names, [ObjectName::Output(record.outputs[0].name)]);
     let expected = [record.outputs[1].name.to_string(), late.to_string()];
@@ -114,7 +139,7 @@ fn an_hour_that_expired_wholly_goes_and_its_tombstones_last() {
         .map(|(number, kind)| Record::Tombstone(everything(number, kind).into()).name())
         .map(ObjectName::Record)
         .into();
-    let names = objects.state().sweepable(day(2));
+    let names = objects.sweepable(day(2));
     assert!(!names.iter().any(|name| last.contains(name)), "{names:?}");
     // A sweeper that dies at any step leaves an hour of which nothing is live.
     let mut rest = objects.clone();

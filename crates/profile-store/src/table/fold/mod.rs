@@ -26,12 +26,16 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 pub use claims::Claimant;
 pub use live::{File, LiveFile};
 
 #[cfg(doc)]
 use super::names::SegmentName;
-use super::names::{Hour, Listing, Output, PublishId, RecordName, Segment};
+use super::names::{
+    Hour, Listing, OUTPUTS, Output, PublishId, RECORDS, RecordName, SEGMENTS, Segment,
+};
 use super::record::{Compaction, ReadRecordError, Record, Tombstone};
 use claims::Claims;
 
@@ -49,6 +53,8 @@ pub struct HourState {
     spare: Vec<Spare>,
     tombstones: Vec<Arc<Tombstone>>,
     outputs: Vec<Output>,
+    /// Since when all three folders are listed.
+    listed_since: Option<Timestamp>,
 }
 
 /// A compaction whose outputs count for nothing.
@@ -73,6 +79,9 @@ pub struct Spare {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FoldError {
+    /// Segments or records were not listed: without either rows would count twice or never.
+    #[error("{0} of the hour was not listed")]
+    NotListed(&'static str),
     /// A record is listed and was not read: without it rows would count twice or never.
     #[error("{0} was listed and not read")]
     NotRead(RecordName),
@@ -88,13 +97,13 @@ pub enum FoldError {
 
 /// Folds what is listed, hour by hour; an hour that cannot be folded harms no other.
 ///
-/// Of every hour that is asked for, the segments and the records have to be listed; outputs matter only to
+/// Of every hour, the segments and the records have to be listed; outputs matter only to
 /// [`HourState::sweepable`]. Costs a hash look-up for each segment that is listed or named by a record.
 pub fn fold(listing: &Listing, read: &ReadRecords) -> BTreeMap<Hour, Result<HourState, FoldError>> {
     let mut hours: BTreeMap<Hour, Result<Objects, FoldError>> = listing
         .hours()
         .into_iter()
-        .map(|hour| (hour, Ok(Objects::default())))
+        .map(|hour| (hour, Objects::listed(listing, hour)))
         .collect();
     for name in listing.records() {
         if let Some(hour) = hours.get_mut(&name.hour) {
@@ -118,13 +127,33 @@ pub fn fold(listing: &Listing, read: &ReadRecords) -> BTreeMap<Hour, Result<Hour
 }
 
 /// The objects of one hour.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Objects {
     compactions: Vec<Arc<Compaction>>,
     tombstones: Vec<Arc<Tombstone>>,
     /// In order of name.
     segments: Vec<Segment>,
     outputs: Vec<Output>,
+    listed_since: Option<Timestamp>,
+}
+
+impl Objects {
+    /// None yet, of an hour that was listed.
+    fn listed(listing: &Listing, hour: Hour) -> Result<Self, FoldError> {
+        let since = |folder| {
+            let since = listing.listed_since(folder, hour);
+            since.ok_or(FoldError::NotListed(folder))
+        };
+        let (segments, records) = (since(SEGMENTS)?, since(RECORDS)?);
+        let outputs = listing.listed_since(OUTPUTS, hour);
+        Ok(Self {
+            compactions: Vec::new(),
+            tombstones: Vec::new(),
+            segments: Vec::new(),
+            outputs: Vec::new(),
+            listed_since: outputs.map(|outputs| outputs.min(segments).min(records)),
+        })
+    }
 }
 
 /// Adds a record to its hour, or makes the hour the error that it is without it.
@@ -180,6 +209,7 @@ impl HourState {
             spare,
             tombstones: objects.tombstones,
             outputs: objects.outputs,
+            listed_since: objects.listed_since,
         }
     }
 

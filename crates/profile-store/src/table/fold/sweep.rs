@@ -28,12 +28,15 @@ enum Fate<'a> {
 }
 
 impl HourState {
-    /// What may be removed, given when the LIST began, in the order in which it has to be: records before
-    /// what they name, and the tombstones of an hour that expired when nothing else is left of it.
+    /// What may be removed, in the order in which it has to be: records before what they name, and the
+    /// tombstones of an hour that expired when nothing else is left of it.
     ///
-    /// The listing must have had all objects of the hour, outputs too.
-    pub fn sweepable(&self, listing_began: Timestamp) -> Vec<ObjectName> {
-        let fates = self.fates(listing_began);
+    /// Nothing if not all three folders of the hour were listed.
+    pub fn sweepable(&self) -> Vec<ObjectName> {
+        let Some(began) = self.listed_since else {
+            return Vec::new();
+        };
+        let fates = self.fates(began);
         let swept = |fate: &Fate<'_>| matches!(fate, Fate::Swept);
         let records = self.compactions().filter(|compaction| {
             let fate = fates.get(&compaction.id);
@@ -42,11 +45,10 @@ impl HourState {
         let records = records.map(|body| Record::Compaction(body.clone()).name());
         let mut names: Vec<ObjectName> = records.map(ObjectName::Record).collect();
         let outputs = self.outputs.iter().map(|output| output.name);
-        let outputs = outputs.filter(|name| self.is_output_sweepable(name, &fates, listing_began));
+        let outputs = outputs.filter(|name| self.is_output_sweepable(name, &fates, began));
         names.extend(outputs.map(ObjectName::Output));
-        let segments = self.sweepable_segments(listing_began);
-        names.extend(segments);
-        names.extend(self.sweepable_tombstones(listing_began));
+        names.extend(self.sweepable_segments(began));
+        names.extend(self.sweepable_tombstones(began));
         names
     }
 

@@ -1,16 +1,19 @@
 //! What LIST said, sorted by kind: names that are ours, and keys that are not, which are shown.
 //!
-//! Listings of several pages, folders or hours are extended into one; a key that is listed twice
-//! counts once, and pages need not be of one instant.
+//! LISTs of several folders or hours make one listing. It knows what was listed and since when, so that
+//! nothing is concluded from the absence of what was not looked for: an hour whose records were not listed
+//! has no state, and one of which not everything was listed is not swept.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
 
 use super::{Hour, ObjectName, OutputName, ParseNameError, RecordName, SegmentName};
 
 /// Keys that are not ours of which the text is kept; the others are counted.
 pub const FOREIGN_SHOWN_MAX: usize = 100;
 
-/// The objects of some hours of a table.
+/// The objects of some hours of a table. Made anew for each reading: it forgets nothing that was removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     segments: BTreeMap<SegmentName, u64>,
@@ -18,6 +21,8 @@ pub struct Listing {
     records: BTreeSet<RecordName>,
     foreign: BTreeMap<String, ParseNameError>,
     foreign_count: usize,
+    /// Prefixes that were listed wholly, and when that began.
+    listed: Vec<(String, Timestamp)>,
 }
 
 /// A segment that is there.
@@ -48,6 +53,44 @@ pub struct Foreign<'a> {
 }
 
 impl Listing {
+    /// Adds what a LIST of all keys with a prefix gave, whose pages need not be of one instant: of each
+    /// object its key, from the root of the table, and its length. The LIST began at `began` or later.
+    pub fn add<K: AsRef<str>>(
+        &mut self,
+        prefix: &str,
+        began: Timestamp,
+        objects: impl IntoIterator<Item = (K, u64)>,
+    ) {
+        self.listed.push((prefix.to_owned(), began));
+        for (key, bytes) in objects {
+            match key.as_ref().parse() {
+                Ok(ObjectName::Segment(name)) => {
+                    self.segments.insert(name, bytes);
+                }
+                Ok(ObjectName::Output(name)) => {
+                    self.outputs.insert(name, bytes);
+                }
+                Ok(ObjectName::Record(name)) => {
+                    self.records.insert(name);
+                }
+                Err(why) => {
+                    self.foreign_count = self.foreign_count.saturating_add(1);
+                    if self.foreign.len() < FOREIGN_SHOWN_MAX {
+                        self.foreign.insert(key.as_ref().to_owned(), why);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Since when everything of an hour in one of the folders is listed, if it is.
+    pub(crate) fn listed_since(&self, folder: &str, hour: Hour) -> Option<Timestamp> {
+        let place = format!("{folder}{hour}/");
+        let whole = self.listed.iter();
+        let whole = whole.filter(|(prefix, _)| place.starts_with(prefix.as_str()));
+        whole.map(|&(_, began)| began).max()
+    }
+
     /// The segments, in order of name.
     pub fn segments(&self) -> impl Iterator<Item = Segment> {
         let all = self.segments.iter();
@@ -82,38 +125,5 @@ impl Listing {
         let outputs = self.outputs.keys().map(|name| name.hour);
         let records = self.records.iter().map(|name| name.hour);
         segments.chain(outputs).chain(records).collect()
-    }
-}
-
-/// Of each object its key, from the root of the table, and its length in bytes.
-impl<K: AsRef<str>> Extend<(K, u64)> for Listing {
-    fn extend<I: IntoIterator<Item = (K, u64)>>(&mut self, objects: I) {
-        for (key, bytes) in objects {
-            match key.as_ref().parse() {
-                Ok(ObjectName::Segment(name)) => {
-                    self.segments.insert(name, bytes);
-                }
-                Ok(ObjectName::Output(name)) => {
-                    self.outputs.insert(name, bytes);
-                }
-                Ok(ObjectName::Record(name)) => {
-                    self.records.insert(name);
-                }
-                Err(why) => {
-                    self.foreign_count = self.foreign_count.saturating_add(1);
-                    if self.foreign.len() < FOREIGN_SHOWN_MAX {
-                        self.foreign.insert(key.as_ref().to_owned(), why);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl<K: AsRef<str>> FromIterator<(K, u64)> for Listing {
-    fn from_iter<I: IntoIterator<Item = (K, u64)>>(objects: I) -> Self {
-        let mut listing = Self::default();
-        listing.extend(objects);
-        listing
     }
 }

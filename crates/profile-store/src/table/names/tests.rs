@@ -121,8 +121,9 @@ fn keys_that_are_not_ours_are_left_out_of_a_listing_and_shown() {
     let many = (0..FOREIGN_SHOWN_MAX + 7).map(|number| (format!("other/{number}"), 1));
     let id = "01a22cdf8cb5f6f38a8aee1bf2033d36";
     let ours = format!("rec/2026-12-01/13/{id}.tombstone.json");
-    let mut listing: Listing = many.collect();
-    listing.extend([(ours.as_str(), 9), (ours.as_str(), 9)]);
+    let (mut listing, began) = (Listing::default(), time("2026-12-01T14:00:00Z"));
+    listing.add("", began, many);
+    listing.add("rec/", began, [(ours.as_str(), 9), (ours.as_str(), 9)]);
     assert_eq!(listing.records().len(), 1, "a key that is listed twice");
     assert_eq!(listing.foreign().count(), FOREIGN_SHOWN_MAX);
     assert_eq!(listing.foreign_count(), FOREIGN_SHOWN_MAX + 7);

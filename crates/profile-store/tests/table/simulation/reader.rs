@@ -87,7 +87,7 @@ impl Reading {
         let view = lister.read_records(&world.store)?;
         let rule = world.config.rule;
         if rule == Rule::Closure {
-            let rejected = state(&view).map_or(0, |state| state.rejected().len());
+            let rejected = state(&view, world.now).map_or(0, |state| state.rejected().len());
             world.found.rejected += rejected;
         }
         let of_kind = |kind| {

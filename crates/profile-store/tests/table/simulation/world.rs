@@ -155,7 +155,7 @@ impl World {
 
     /// Finds what is left over when nobody is at work any more.
     pub(crate) fn check_rest(&mut self) {
-        let Some(state) = state(&self.store.view()) else {
+        let Some(state) = state(&self.store.view(), self.now) else {
             return;
         };
         let [samples, totals] = FileKind::ALL.map(|kind| state.live(kind).len());
