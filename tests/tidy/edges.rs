@@ -15,7 +15,10 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("unhex-api", &["unhex-build-id"]),
     ("unhex-build-id", &[]),
     ("unhex-pprof", &["unhex-build-id"]),
-    ("unhex-profile-store", &[]),
+    (
+        "unhex-profile-store",
+        &["unhex-api", "unhex-build-id", "unhex-pprof"],
+    ),
     ("unhex-symbols", &["unhex-build-id"]),
     ("unhex-testkit", &[]),
 ];

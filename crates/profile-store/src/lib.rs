@@ -1,3 +1,5 @@
-//! The profile store: what it holds is a [`table`] of immutable files and records in an object store.
+//! The profile store: what it holds is a [`table`] of immutable files and records in an object store; [`rows`] are what
+//! it keeps of a profile.
 
+pub mod rows;
 pub mod table;

@@ -1,0 +1,113 @@
+//! Profiles as the profilers of the field send them.
+
+use unhex_pprof::{CodeAddress, Limits, otlp};
+use unhex_profile_store::rows::{FrameContent, FrameCoverage, SampleRow, observed};
+
+use crate::messages::kept_with;
+use crate::totals::sums;
+
+/// A message of opentelemetry-ebpf-profiler: 20 samples a second, timestamps without values, numbers of the thread and the CPU.
+const EBPF_PROFILER: &str = r#"{
+  "resourceProfiles": [{
+    "resource": {"attributes": [
+      {"key": "container.id", "value": {"stringValue": "c0ffee"}},
+      {"key": "process.pid", "value": {"intValue": "42"}},
+      {"key": "process.executable.name", "value": {"stringValue": "checkout"}}
+    ]},
+    "scopeProfiles": [{
+      "scope": {"name": "go.opentelemetry.io/ebpf-profiler"},
+      "profiles": [{
+        "sampleType": {"typeStrindex": 1, "unitStrindex": 2},
+        "periodType": {"typeStrindex": 3, "unitStrindex": 4},
+        "period": "50000000",
+        "timeUnixNano": "1796130000000000000",
+        "samples": [
+          {"stackIndex": 1, "attributeIndices": [3, 4, 5],
+           "timestampsUnixNano": ["1796130000000000000", "1796130000050000999"]},
+          {"stackIndex": 2, "attributeIndices": [3, 4], "timestampsUnixNano": ["1796130001000000000"]}
+        ]
+      }]
+    }]
+  }],
+  "dictionary": {
+    "stringTable": ["", "samples", "count", "cpu", "nanoseconds", "/app/checkout",
+      "process.executable.build_id.gnu", "9a0f9a0f9a0f9a0f9a0f9a0f9a0f9a0f9a0f9a0f",
+      "profile.frame.type", "native", "kernel", "thread.name", "worker", "thread.id",
+      "cpu.logical_number", "do_syscall_64", "[kernel.kallsyms]", "abort-marker"],
+    "attributeTable": [{},
+      {"keyStrindex": 6, "value": {"stringValueStrindex": 7}},
+      {"keyStrindex": 8, "value": {"stringValueStrindex": 9}},
+      {"keyStrindex": 11, "value": {"stringValueStrindex": 12}},
+      {"keyStrindex": 13, "value": {"intValue": "43"}},
+      {"keyStrindex": 14, "value": {"intValue": "3"}},
+      {"keyStrindex": 8, "value": {"stringValueStrindex": 10}},
+      {"keyStrindex": 8, "value": {"stringValueStrindex": 17}}],
+    "mappingTable": [{},
+      {"memoryStart": "4096", "memoryLimit": "65536", "fileOffset": "4096", "filenameStrindex": 5, "attributeIndices": [1]},
+      {"filenameStrindex": 16}],
+    "functionTable": [{}, {"nameStrindex": 15}],
+    "locationTable": [{},
+      {"mappingIndex": 1, "address": "4409", "attributeIndices": [2]},
+      {"mappingIndex": 2, "address": "77", "lines": [{"functionIndex": 1}], "attributeIndices": [6]},
+      {"address": "4", "attributeIndices": [7]}],
+    "stackTable": [{}, {"locationIndices": [2, 1]}, {"locationIndices": [1, 3]}]
+  }
+}"#;
+
+#[test]
+fn a_message_of_the_ebpf_profiler_is_cpu_time_at_the_times_of_its_samples() {
+    let limits = Limits::default();
+    let message = otlp::json_to_protobuf(EBPF_PROFILER.as_bytes(), &limits).expect("a message");
+    let decoded = otlp::decode(&message, &limits).expect("profiles");
+    let batch = kept_with(&decoded.profiles, &[]);
+    assert_eq!((&batch.rejected[..], decoded.rejected.len()), (&[][..], 0));
+    let times: Vec<i64> = batch.rows.iter().map(|row| row.time_unix_micros).collect();
+    let noon = 1_796_130_000_000_000;
+    assert_eq!(times, [noon, noon + 50_000, noon + 1_000_000]);
+    assert_eq!(sums(&batch.rows)["cpu"], (3, 150_000_000));
+
+    let labels: Vec<(&str, &str)> = batch.rows[0].series.labels().collect();
+    let expected = [
+        ("container", "c0ffee"),
+        ("deployment", "unlabelled"),
+        ("instance", "unlabelled"),
+        ("process.executable.name", "checkout"),
+        ("process.pid", "42"),
+        ("service", "unlabelled"),
+        ("thread.name", "worker"),
+        ("version", "unlabelled"),
+    ];
+    assert_eq!(labels, expected);
+    assert_eq!(batch.series.len(), 1);
+
+    let coverage = |row: &SampleRow| -> Vec<FrameCoverage> {
+        let frames = batch.stacks[&row.stack].iter();
+        frames.map(|frame| batch.frames[frame].coverage()).collect()
+    };
+    assert_eq!(
+        coverage(&batch.rows[0]),
+        [FrameCoverage::Kernel, FrameCoverage::ToAsk]
+    );
+    let last = coverage(&batch.rows[2]);
+    assert!(
+        matches!(
+            last[..],
+            [FrameCoverage::ToAsk, FrameCoverage::Truncated(_)]
+        ),
+        "{last:?}"
+    );
+    let places: Vec<CodeAddress> = batch
+        .frames
+        .values()
+        .filter_map(|frame| match frame {
+            FrameContent::Native(native) => Some(native.address),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(places, [CodeAddress::Link(4_409)]);
+
+    let told = observed(&batch, "b");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].modules.len(), 1, "{:?}", told[0].modules);
+    assert_eq!(told[0].modules[0].weight, 150_000_000);
+}
