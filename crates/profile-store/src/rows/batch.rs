@@ -110,6 +110,12 @@ pub enum RefusedError {
         /// What one of it stands for.
         factor: u64,
     },
+    /// With it the message would have more rows than fit.
+    #[error("with it the message has more than {max} observations: send less at a time")]
+    TooManyRows {
+        /// The limit.
+        max: usize,
+    },
     /// A time that no row may have.
     #[error(transparent)]
     Time(#[from] TimeError),

@@ -24,5 +24,5 @@ pub use labels::{FREE_LABELS_MAX, LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, L
 pub use measure::CPU;
 pub use minute::by_minute;
 pub use observed::observed;
-pub use reading::{Arrival, SERIES_MAX, batch};
+pub use reading::{Arrival, BATCH_ROWS_MAX, SERIES_MAX, batch};
 pub use series::{Series, SeriesId};

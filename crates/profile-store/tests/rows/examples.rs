@@ -1,9 +1,16 @@
 //! Profiles as the profilers of the field send them.
 
-use unhex_pprof::{CodeAddress, Limits, otlp};
+use std::collections::BTreeMap;
+
+use unhex_pprof::{
+    Binary, BinaryRole, Builder, CodeAddress, Extent, Frame, Limits, NewSample, Profile, ValueType,
+    otlp, pprof,
+};
 use unhex_profile_store::rows::{FrameContent, FrameCoverage, SampleRow, observed};
 
-use crate::messages::kept_with;
+use crate::messages::{
+    NOON_NANOS, PlainFrame, PlainSample, build_id, kept_with, labels, model, profile, sample,
+};
 use crate::totals::sums;
 
 /// A message of opentelemetry-ebpf-profiler: 20 samples a second, timestamps without values, numbers of the thread and the CPU.
@@ -110,4 +117,103 @@ fn a_message_of_the_ebpf_profiler_is_cpu_time_at_the_times_of_its_samples() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].modules.len(), 1, "{:?}", told[0].modules);
     assert_eq!(told[0].modules[0].weight, 150_000_000);
+}
+
+#[test]
+fn a_profile_of_go_is_the_same_out_of_a_pprof_file() {
+    let stack = [PlainFrame::Native(1, 0x1139), PlainFrame::Native(1, 0x1200)];
+    let go = profile(vec![PlainSample {
+        labels: labels(&[("endpoint", "/pay")]),
+        ..sample(&stack, &[3, 30_000_000])
+    }]);
+    let request = [
+        ("service", "checkout"),
+        ("version", "2.4"),
+        ("deployment", "prod"),
+        ("team", "pay"),
+    ];
+    let model = model(std::slice::from_ref(&go));
+    let file = pprof::encode(&model, &model.profiles()[0]).expect("a pprof");
+    let read = pprof::decode(&file, &Limits::default()).expect("a profile");
+    let batch = kept_with(&read, &request);
+    assert_eq!(
+        sums(&batch.rows),
+        BTreeMap::from([("cpu".to_owned(), (3, 30_000_000))])
+    );
+    let [row] = batch.rows.as_slice() else {
+        panic!("{:?}", batch.rows)
+    };
+    let found: Vec<(&str, &str)> = row.series.labels().collect();
+    let expected = [
+        ("deployment", "prod"),
+        ("endpoint", "/pay"),
+        ("instance", "unlabelled"),
+        ("service", "checkout"),
+        ("team", "pay"),
+        ("version", "2.4"),
+    ];
+    assert_eq!(found, expected);
+    let told = observed(&batch, "b");
+    assert_eq!(told[0].modules[0].build_id, build_id(1).to_string());
+    assert_eq!(told[0].modules[0].weight, 60_000_000);
+}
+
+#[test]
+fn a_pprof_of_parcas_agent_counts_samples_of_19_hertz_at_link_addresses() {
+    let mut builder = Builder::default();
+    let mut value_type = |name, unit| ValueType {
+        name: builder.string(name),
+        unit: builder.string(unit),
+    };
+    let (counted, cpu) = (
+        value_type("samples", "count"),
+        value_type("cpu", "nanoseconds"),
+    );
+    builder.profile(Profile {
+        value_types: vec![counted],
+        period_type: Some(cpu),
+        period: 52_631_578,
+        time_unix_nanos: NOON_NANOS,
+        ..Profile::default()
+    });
+    let file_name = builder.string("/usr/bin/app");
+    let id_text = builder.string(build_id(1).to_string());
+    let binary = builder.binary(Binary {
+        file_name,
+        identity: Some(build_id(1)),
+        id_text,
+        role: BinaryRole::File,
+        extent: Extent {
+            start: 0x40_0000,
+            limit: 0x50_0000,
+            file_offset: 0,
+        },
+        ..Binary::default()
+    });
+    let frame = Frame {
+        binary: Some(binary),
+        address: 0x40_1139,
+        ..Frame::default()
+    };
+    let frame = builder.frame(frame, &[]);
+    let stack = builder.stack(&[frame]);
+    builder.sample(NewSample {
+        stack,
+        values: &[19],
+        ..NewSample::default()
+    });
+    let model = builder.finish();
+    let file = pprof::encode(&model, &model.profiles()[0]).expect("a pprof");
+    let read = pprof::decode(&file, &Limits::default()).expect("a profile");
+    let batch = kept_with(&read, &[]);
+    let row = &batch.rows[0];
+    assert_eq!(
+        (row.profile_type.as_ref(), row.count, row.period),
+        ("cpu", 19, 52_631_578)
+    );
+    let frames: Vec<&FrameContent> = batch.frames.values().collect();
+    let [FrameContent::Native(native)] = frames.as_slice() else {
+        panic!("{frames:?}")
+    };
+    assert_eq!(native.address, CodeAddress::FileOffset(0x1139));
 }

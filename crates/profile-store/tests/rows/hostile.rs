@@ -1,9 +1,9 @@
 //! Messages that are made to cost much, or to be mistaken for others.
 
 use unhex_pprof::{Builder, Frame, FrameKind, Function, Line, NewSample, Profile, ValueType};
-use unhex_profile_store::rows::{FRAME_TEXT_BYTES_MAX, FrameContent, SERIES_MAX};
+use unhex_profile_store::rows::{BATCH_ROWS_MAX, FRAME_TEXT_BYTES_MAX, FrameContent, SERIES_MAX};
 
-use crate::messages::{PlainProfile, PlainSample, kept, kept_with, labels, sample};
+use crate::messages::{OTLP, PlainProfile, PlainSample, kept, kept_with, labels, sample};
 use crate::totals::sums;
 
 fn with_label(number: usize, key: &str) -> PlainSample {
@@ -119,4 +119,20 @@ fn a_second_type_of_cpu_time_is_not_added_to_the_first() {
     assert_eq!(sums["cpu"], (2, 20));
     assert_eq!(sums["cpu:milliseconds"], (1, 7));
     assert_eq!(sums.len(), 2, "{sums:?}");
+}
+
+#[test]
+fn a_profile_with_more_observations_than_fit_is_rejected_alone() {
+    let of = |observations| PlainProfile {
+        types: OTLP,
+        samples: vec![sample(&[], &vec![1; observations])],
+        ..PlainProfile::default()
+    };
+    let batch = kept(&[of(2), of(BATCH_ROWS_MAX - 1), of(1)]);
+    assert_eq!(batch.rows.len(), 3);
+    let answer = batch.rejections().expect("a rejection");
+    assert_eq!(
+        answer,
+        "profile 1: with it the message has more than 4194304 observations: send less at a time"
+    );
 }
