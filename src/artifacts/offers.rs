@@ -280,7 +280,14 @@ impl Inner {
         let mut receiver = Receiver::new(store, encoding, self.limits.upload_bytes_max);
         let mut pieces = body.pieces;
         while let Some(piece) = pieces.next().await {
-            receiver.write(piece.map_err(LocateError::from)?).await?;
+            let piece = piece.map_err(|error| match error {
+                // Nothing of ours: the client did it.
+                StoreError::Damaged { detail, .. } => IngestError::Refused {
+                    detail: format!("{detail}; complete it again"),
+                },
+                error => LocateError::from(error).into(),
+            });
+            receiver.write(piece?).await?;
         }
         receiver.finish().await
     }
