@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use super::ArchiveError;
+use super::{ArchiveError, error_at_end};
 
 const HEADER_BYTES: usize = 60;
 
@@ -17,7 +17,7 @@ pub(super) fn data_member<R: BufRead>(mut reader: R) -> Result<io::Take<R>, Arch
     let mut magic = [0; 8];
     reader
         .read_exact(&mut magic)
-        .map_err(|_short| damaged("it ends within its mark"))?;
+        .map_err(|error| error_at_end(error, damaged("it ends within its mark")))?;
     if &magic != b"!<arch>\n" {
         return Err(damaged("it does not start with \"!<arch>\""));
     }
@@ -25,7 +25,7 @@ pub(super) fn data_member<R: BufRead>(mut reader: R) -> Result<io::Take<R>, Arch
         let mut header = [0; HEADER_BYTES];
         reader
             .read_exact(&mut header)
-            .map_err(|_short| damaged("there is no data.tar in it"))?;
+            .map_err(|error| error_at_end(error, damaged("there is no data.tar in it")))?;
         let member = Header::parse(&header)?;
         if member.name.starts_with("data.tar") {
             return Ok(reader.take(member.size_bytes));

@@ -115,6 +115,14 @@ pub(crate) enum ArchiveError {
     },
 }
 
+/// What it is that something cannot be read whole: `damaged` if it ends, else what failed.
+fn error_at_end(error: io::Error, damaged: ArchiveError) -> ArchiveError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged,
+        _ => error.into(),
+    }
+}
+
 impl Format {
     /// The format that the ending of a file name promises.
     pub(crate) fn of_name(path: &Path) -> Option<Self> {

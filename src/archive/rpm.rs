@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use super::ArchiveError;
+use super::{ArchiveError, error_at_end};
 
 const LEAD_BYTES: u64 = 96;
 
@@ -29,7 +29,7 @@ fn skip_header(reader: &mut impl BufRead) -> Result<u64, ArchiveError> {
     let mut intro = [0; 16];
     reader
         .read_exact(&mut intro)
-        .map_err(|_short| damaged("it ends within a header"))?;
+        .map_err(|error| error_at_end(error, damaged("it ends within a header")))?;
     let [
         0x8e,
         0xad,

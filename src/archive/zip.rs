@@ -35,10 +35,12 @@ pub(super) fn unpack(
     Ok(ControlFlow::Continue(()))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the signature of map_err")]
 fn damaged(error: ::zip::result::ZipError) -> ArchiveError {
-    ArchiveError::Damaged {
-        format: "zip archive",
-        detail: error.to_string(),
+    match error {
+        ::zip::result::ZipError::Io(error) if error.raw_os_error().is_some() => error.into(),
+        error => ArchiveError::Damaged {
+            format: "zip archive",
+            detail: error.to_string(),
+        },
     }
 }

@@ -210,8 +210,12 @@ metrics! {
     scan_files: IntGaugeVec = "unhex_scan_files" ["kind"];
     /// Build IDs of which a scanned folder has a file.
     scan_build_ids: IntGaugeVec = "unhex_scan_build_ids" [];
-    /// Scanned files and folders that could not be read; the log names them.
+    /// Scanned files and folders that could not be read or are damaged; the log names them.
     scan_errors: IntCounterVec = "unhex_scan_errors_total" [];
+    /// Files and folders that the last scan could not read for a reason that is not their own, scanned
+    /// paths that are away among them. While it is not 0, what is not found is not known to be absent:
+    /// debuginfod clients are held and get 503.
+    scan_unread: IntGaugeVec = "unhex_scan_unread" [];
     /// Scanned files that were looked at since they were new or had changed, by `source`: file, or the
     /// ending of an archive. As the reference server calls it.
     scanned_files: IntCounterVec = "scanned_files_total" ["source"];

@@ -54,6 +54,7 @@ pub struct ScanMeter {
     debuginfos: IntCounterVec,
     sourcerefs: IntCounterVec,
     errors: IntCounterVec,
+    unread: IntGaugeVec,
     work: IntCounterVec,
     pending: IntGaugeVec,
     busy: IntGaugeVec,
@@ -97,6 +98,12 @@ impl ScanMeter {
     /// Something could not be read.
     pub fn failed(&self) {
         self.errors.with_label_values::<&str>(&[]).inc();
+    }
+
+    /// The last scan could not read so many files and folders.
+    pub fn unread(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.unread.with_label_values::<&str>(&[]).set(count);
     }
 
     /// Somebody works as long as the answer lives.
@@ -173,6 +180,7 @@ impl Metrics {
             debuginfos: families.found_debuginfos.clone(),
             sourcerefs: families.found_sourcerefs.clone(),
             errors: families.scan_errors.clone(),
+            unread: families.scan_unread.clone(),
             work: families.thread_work.clone(),
             pending: families.thread_pending.clone(),
             busy: families.thread_busy.clone(),
@@ -192,6 +200,7 @@ impl Metrics {
             meter.busy.with_label_values(&[role]).set(0);
         }
         meter.errors.with_label_values::<&str>(&[]).inc_by(0);
+        meter.unread(0);
         meter.groomed(0, 0);
         meter.holds(ScanCounts::default());
         meter.ready.with_label_values::<&str>(&[]).set(1);

@@ -17,6 +17,10 @@ use unhex_symbols::elf::{ElfError, ElfSummary, SECTIONS_MAX, SEGMENTS_MAX, secti
 /// What is read at the start: the ELF header, most program headers, and the notes of most programs.
 const HEAD_BYTES: usize = 4_096;
 
+/// The longest file whose headers are read, each of which takes as many addresses of this process:
+/// sparse files can be longer than all there are.
+const FILE_BYTES_MAX: u64 = 1 << 40;
+
 /// Bytes of the names of all sections: a kernel module built with a section per function has 1 MB.
 const NAMES_BYTES_MAX: u64 = 16 << 20;
 
@@ -47,6 +51,10 @@ impl Headers {
         let head = head.get(..length).unwrap_or_default();
         if !head.starts_with(b"\x7fELF") {
             return Ok(None);
+        }
+        if size_bytes > FILE_BYTES_MAX {
+            let detail = format!("an ELF file of more than {FILE_BYTES_MAX} bytes");
+            return Err(io::Error::other(detail));
         }
         let size = usize::try_from(size_bytes).map_err(io::Error::other)?;
         let mut bytes = MmapOptions::new()

@@ -119,8 +119,9 @@ impl Inner {
 
     /// What the symbols are good for, as far as that is known.
     pub(super) fn quality(&self, id: &BuildId) -> Result<Option<Quality>, LocateError> {
+        let sight = self.sight();
         let Some(plan) = self.plan(id) else {
-            return self.absent();
+            return sight.check().map(|()| None);
         };
         if self.indexes.failures.contains_key(&plan.key) {
             return Ok(Some(Quality::None));
@@ -135,8 +136,10 @@ impl Inner {
 
     /// The index of a build ID; begins a conversion when there is none.
     pub(super) async fn index(self: &Arc<Self>, id: &BuildId) -> Result<IndexLookup, LocateError> {
+        let sight = self.sight();
         let Some(plan) = self.plan(id) else {
-            return self.absent::<()>().map(|_none| IndexLookup::Unknown);
+            let absent = self.absent::<()>(&sight).await;
+            return absent.map(|_none| IndexLookup::Unknown);
         };
         if let Some(failure) = self.indexes.failures.get(&plan.key) {
             return Ok(IndexLookup::Failed(failure));

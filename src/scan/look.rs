@@ -6,7 +6,7 @@ use std::path::Path;
 use super::entry::{Content, Stamp, Traits};
 use super::headers::Headers;
 use super::packages::{self, PackageLimits};
-use super::roots::open_without_links;
+use super::roots::{is_absence, is_of_system, is_refusal, open_without_links};
 use crate::archive::ArchiveError;
 use crate::config::{ScanConfig, ScanKind};
 
@@ -28,6 +28,10 @@ pub(super) enum Seen {
     Nothing(Stamp),
     /// It was being written to.
     Changing,
+    /// It is no longer there.
+    Gone,
+    /// This server may not read it, says the system.
+    Refused(std::io::Error),
     /// It is damaged, or of a kind that is not supported, and why; as good as nothing.
     Damaged(Stamp, String),
 }
@@ -36,9 +40,13 @@ impl Looking {
     /// Looks at the file of a path without links.
     ///
     /// # Errors
-    /// If it cannot be read now.
+    /// If it cannot be read now, for a reason that is not its own.
     pub(super) fn look_at(&self, path: &Path) -> std::io::Result<Seen> {
-        let file = open_without_links(path)?;
+        let file = match open_without_links(path) {
+            Err(error) if is_absence(&error) => return Ok(Seen::Gone),
+            Err(error) if is_refusal(&error) => return Ok(Seen::Refused(error)),
+            opened => opened?,
+        };
         let stamp = Stamp::of(&file.metadata()?);
         let seen = self.look_into(path, &file, stamp)?;
         // What was read of two states is of neither.
@@ -53,7 +61,13 @@ impl Looking {
         if format.is_none() && !self.config.kinds.contains(&ScanKind::Elf) {
             return Ok(Seen::Nothing(stamp));
         }
-        if let Some(headers) = Headers::read(file, stamp.size_bytes)? {
+        let headers = match Headers::read(file, stamp.size_bytes) {
+            Err(error) if !is_of_system(&error) => {
+                return Ok(Seen::Damaged(stamp, error.to_string()));
+            }
+            headers => headers?,
+        };
+        if let Some(headers) = headers {
             if !self.config.kinds.contains(&ScanKind::Elf) {
                 return Ok(Seen::Nothing(stamp));
             }
@@ -72,7 +86,7 @@ impl Looking {
             Ok(archived) if archived.is_empty() => Ok(Seen::Nothing(stamp)),
             Ok(archived) => Ok(Seen::Something(stamp, Content::Archive(archived))),
             // The system failed, not the archive.
-            Err(ArchiveError::Read(error)) if error.raw_os_error().is_some() => Err(error),
+            Err(ArchiveError::Read(error)) if is_of_system(&error) => Err(error),
             Err(error) => Ok(Seen::Damaged(stamp, error.to_string())),
         }
     }

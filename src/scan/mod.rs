@@ -1,12 +1,14 @@
 //! Debug files that lie in folders of this machine, or in packages there, served from where they lie.
 //!
-//! A round ([`pass`]) looks at what is new or changed: [`look`] reads headers and notes ([`headers`]),
+//! What is there and what is away ([`away`]) is told apart, and what could not be seen ([`sight`]) is
+//! never said to be absent. A round ([`pass`]) looks at what is new or changed: [`look`] reads headers and notes ([`headers`]),
 //! or goes through an archive ([`packages`]); the [`catalogue`] has the result in memory, [`kept`] on
 //! disk. A question finds its candidates in the catalogue, and [`open`] opens one only if it still is
 //! what it was. Members of archives are unpacked into a bounded folder ([`members`]); symbol indexes
 //! are made when they are asked for, by the same converter as the store's ([`indexes`]); [`sources`]
 //! serves what a binary names. [`crate::artifacts::InPlace`] is the seam.
 
+mod away;
 mod catalogue;
 mod entry;
 mod folder;
@@ -21,6 +23,7 @@ mod open;
 mod packages;
 mod pass;
 mod roots;
+mod sight;
 mod sources;
 
 pub use names::NamedFile;
@@ -28,13 +31,14 @@ pub use names::NamedFile;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::away::Roots;
 use self::catalogue::Catalogue;
 use self::folder::Place;
 use self::indexes::Indexes;
@@ -42,9 +46,11 @@ use self::look::Looking;
 use self::members::Members;
 use self::packages::PackageLimits;
 use self::pass::Round;
+use self::sight::Sight;
 use self::sources::SourceNames;
 use crate::archive::ArchiveLimits;
-use crate::artifacts::Clock;
+use crate::artifacts::single_flight::SingleFlight;
+use crate::artifacts::{Clock, LocateError};
 use crate::config::ScanConfig;
 use crate::conversion::Convert;
 use crate::limits::Limits;
@@ -54,6 +60,12 @@ use crate::metrics::{Cache, Metrics, ScanMeter, ScanRole};
 const FOLDER: &str = "scan";
 /// The file in it that says what is known.
 const KEPT: &str = "files.zst";
+
+/// The pause after a scan that could not read everything; it doubles from one to the next. A path
+/// that was away and is back is scanned as soon as somebody asks for anything.
+const RETRY_PAUSE_FIRST: Duration = Duration::from_secs(10);
+/// The longest pause after a scan that could not read everything: the usual one between two scans.
+const RETRY_PAUSE_MAX: Duration = Duration::from_mins(5);
 
 /// The scanned folders of a server. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -88,14 +100,15 @@ pub struct ScanParts<'a> {
 struct Inner {
     looking: Looking,
     catalogue: Catalogue,
-    /// The folders as the last round found them, without links in their paths.
-    roots: parking_lot::RwLock<Arc<[PathBuf]>>,
+    sight: parking_lot::RwLock<Arc<Sight>>,
+    root_looks: SingleFlight<(), Result<Arc<Roots>, LocateError>>,
     /// The data folder.
     own: PathBuf,
-    /// Whether all files were looked at once, now or by an earlier server.
-    is_complete: AtomicBool,
     rounds: AtomicU32,
-    saved_version: AtomicU64,
+    /// The round that somebody who looked something up has asked for.
+    asked_for: AtomicU32,
+    /// The version that was saved, and whether everything was seen then.
+    saved: parking_lot::Mutex<(u64, bool)>,
     members: Members,
     indexes: Indexes,
     source_names: SourceNames,
@@ -138,16 +151,14 @@ impl Scan {
         };
         let meter = parts.metrics.scan();
         meter.holds(catalogue.counts());
-        let roots = config
-            .paths
-            .iter()
-            .filter_map(|path| std::fs::canonicalize(path).ok());
+        let sight = Sight::before_scans(&config.paths, is_complete);
         let inner = Inner {
-            roots: parking_lot::RwLock::new(roots.collect()),
-            saved_version: AtomicU64::new(catalogue.version()),
+            sight: parking_lot::RwLock::new(Arc::new(sight)),
+            root_looks: SingleFlight::new(parts.tasks.clone()),
+            saved: parking_lot::Mutex::new((catalogue.version(), is_complete)),
             catalogue,
-            is_complete: AtomicBool::new(is_complete),
             rounds: AtomicU32::new(0),
+            asked_for: AtomicU32::new(0),
             members: Members::open(
                 place(
                     "members",
@@ -221,24 +232,18 @@ fn known_before(own: &Path, config: &ScanConfig) -> kept::Kept {
 impl Inner {
     async fn run(self: Arc<Self>) {
         let config = self.looking.config.clone();
-        self.clone().blocking(Self::scan_once).await;
+        let mut retry_pause = RETRY_PAUSE_FIRST;
+        let mut scan_at = self.scan(&mut retry_pause).await;
         if !config.groom_every.is_zero() {
             self.clone().blocking(Self::groom_once).await;
         }
         let mut groom_at = after(config.groom_every);
-        let mut scan_at = after(config.every);
         while !self.stopping.is_cancelled() {
             tokio::select! {
                 () = self.stopping.cancelled() => {}
-                () = self.rescan.notified() => {
-                    self.clone().blocking(Self::scan_once).await;
-                    scan_at = after(config.every);
-                }
+                () = self.rescan.notified() => scan_at = self.scan(&mut retry_pause).await,
                 () = self.groom.notified() => self.clone().blocking(Self::groom_once).await,
-                () = until(scan_at) => {
-                    self.clone().blocking(Self::scan_once).await;
-                    scan_at = after(config.every);
-                }
+                () = until(scan_at) => scan_at = self.scan(&mut retry_pause).await,
                 () = until(groom_at) => {
                     self.clone().blocking(Self::groom_once).await;
                     groom_at = after(config.groom_every);
@@ -247,15 +252,42 @@ impl Inner {
         }
     }
 
+    /// Scans, and answers when to do it again.
+    async fn scan(self: &Arc<Self>, retry_pause: &mut Duration) -> Option<tokio::time::Instant> {
+        self.clone().blocking(Self::scan_once).await;
+        let every = self.looking.config.every;
+        if self.sight().is_clear() {
+            *retry_pause = RETRY_PAUSE_FIRST;
+            return after(every);
+        }
+        let pause = *retry_pause;
+        *retry_pause = pause.saturating_mul(2).min(RETRY_PAUSE_MAX);
+        after(if every.is_zero() {
+            pause
+        } else {
+            pause.min(every)
+        })
+    }
+
     async fn blocking(self: Arc<Self>, work: impl FnOnce(&Self) + Send + 'static) {
         if let Err(error) = tokio::task::spawn_blocking(move || work(&self)).await {
             tracing::error!(%error, "a scan has failed: {error}");
         }
     }
 
+    /// Scans as soon as what runs is over, once for all who find out meanwhile that it is needed.
+    fn rescan_soon(&self) {
+        let next = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
+        if self.asked_for.swap(next, Ordering::Relaxed) != next {
+            self.rescan.notify_one();
+        }
+    }
+
     fn scan_once(&self) {
         let number = self.rounds.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let sight = self.sight();
         let rounded = Round {
+            roots: &sight.roots,
             looking: &self.looking,
             catalogue: &self.catalogue,
             meter: &self.meter,
@@ -266,8 +298,14 @@ impl Inner {
         }
         .run();
         if rounded.is_complete {
-            *self.roots.write() = rounded.roots.into();
-            self.is_complete.store(true, Ordering::Release);
+            self.meter.unread(rounded.unread.len());
+            *self.sight.write() = Arc::new(Sight {
+                is_complete: true,
+                roots: rounded.roots,
+                unread: rounded.unread,
+                was_away: rounded.was_away,
+            });
+            self.meter.done(ScanRole::Traverse);
         }
         let counts = self.catalogue.counts();
         self.meter.holds(counts);
@@ -280,12 +318,19 @@ impl Inner {
             counts.files,
             counts.build_ids
         );
+        if let (true, Err(error)) = (rounded.is_complete, self.sight().check()) {
+            tracing::warn!(%error, "no build ID counts as absent until the next scan: {error}");
+        }
         self.save();
     }
 
     fn groom_once(&self) {
         let _busy = self.meter.busy(ScanRole::Groom);
-        let (stale, fresh) = pass::groom(&self.catalogue, &self.stopping);
+        let groomed = pass::groom(&self.catalogue, &self.sight().roots, &self.stopping);
+        if groomed.changed > 0 {
+            self.rescan_soon();
+        }
+        let (stale, fresh) = (groomed.gone.saturating_add(groomed.changed), groomed.fresh);
         self.meter.groomed(stale, fresh);
         self.meter.holds(self.catalogue.counts());
         self.save();
@@ -295,14 +340,14 @@ impl Inner {
 
     fn save(&self) {
         let version = self.catalogue.version();
-        let is_first = !self.own.join(FOLDER).join(KEPT).exists();
-        if self.saved_version.load(Ordering::Relaxed) == version && !is_first {
+        let path = self.own.join(FOLDER).join(KEPT);
+        // The next server sees no more than this one until it has scanned.
+        let is_complete = self.sight().is_clear();
+        if *self.saved.lock() == (version, is_complete) && path.exists() {
             return;
         }
-        let path = self.own.join(FOLDER).join(KEPT);
-        let is_complete = self.is_complete.load(Ordering::Acquire);
         match kept::save(&path, &self.looking.config, (&self.catalogue, is_complete)) {
-            Ok(()) => self.saved_version.store(version, Ordering::Relaxed),
+            Ok(()) => *self.saved.lock() = (version, is_complete),
             Err(error) => {
                 tracing::warn!(%error, "what scans found is not kept over a restart: {error}");
             }

@@ -27,6 +27,7 @@ impl Scan {
         is_asked_for: impl Fn(&str) -> bool,
         (results_max, deadline): (usize, Instant),
     ) -> (Vec<NamedFile>, bool) {
+        let is_complete = self.inner.sight().is_clear();
         let mut named = Vec::new();
         for file in self.inner.catalogue.files() {
             if Instant::now() >= deadline {
@@ -42,10 +43,6 @@ impl Scan {
                 break;
             }
         }
-        let is_complete = self
-            .inner
-            .is_complete
-            .load(std::sync::atomic::Ordering::Acquire);
         (named, is_complete)
     }
 }

@@ -16,7 +16,7 @@ use super::Inner;
 use super::entry::{Found, ScannedFile, Stamp};
 use super::headers::Headers;
 use super::look::Seen;
-use super::roots::{is_absence, open_without_links};
+use super::roots::{is_refusal, open_known};
 use crate::artifacts::store::Lease;
 use crate::artifacts::{Artifact, ArtifactKind, Fingerprint, LocateError, Origin, Section};
 
@@ -30,6 +30,7 @@ impl Inner {
         id: &BuildId,
         kind: ArtifactKind,
     ) -> Result<Option<Artifact>, LocateError> {
+        let sight = self.sight();
         let mut failure = None;
         for _ in 0..ATTEMPTS_MAX {
             let candidates = self.catalogue.of_kind(id, kind);
@@ -43,23 +44,21 @@ impl Inner {
                     Err(error) => failure = Some(error),
                 }
             }
+            // Looking again would not tell more.
+            if failure.is_some() {
+                break;
+            }
         }
         match failure {
             Some(error) => Err(error),
-            None => self.absent(),
+            None => self.absent(&sight).await,
         }
-    }
-
-    /// The answer to what is not there: only who has looked everywhere can give it.
-    pub(super) fn absent<T>(&self) -> Result<Option<T>, LocateError> {
-        if self.is_complete.load(std::sync::atomic::Ordering::Acquire) {
-            return Ok(None);
-        }
-        let detail = "the folders are being scanned for the first time".to_owned();
-        Err(LocateError::InPlace { detail })
     }
 
     /// A candidate, opened and verified; `None` when it is no longer what it was.
+    ///
+    /// # Errors
+    /// If nobody knows what it is now.
     pub(super) async fn open(
         self: &Arc<Self>,
         found: Found,
@@ -86,15 +85,20 @@ impl Inner {
 
     /// The file on disk, if it has the length and the time that it had.
     fn open_unchanged(&self, scanned: &ScannedFile) -> io::Result<Option<File>> {
-        let opened = open_without_links(&scanned.path)
-            .and_then(|file| Ok((Stamp::of(&file.metadata()?), file)));
-        match opened {
-            Ok((stamp, file)) if stamp == scanned.stamp => return Ok(Some(file)),
-            Ok(_) => {}
-            Err(error) if is_absence(&error) => {}
+        let file = match open_known(&self.sight().roots, &scanned.path) {
+            Ok(Some(file)) => file,
+            Ok(None) => {
+                self.catalogue.remove(&scanned.path);
+                return Ok(None);
+            }
+            // It is left as it was known: whoever may not read it now may do so again.
+            Err(error) if is_refusal(&error) => return Ok(None),
             Err(error) => return Err(error),
+        };
+        if Stamp::of(&file.metadata()?) == scanned.stamp {
+            return Ok(Some(file));
         }
-        self.look_again(&scanned.path);
+        self.look_again(&scanned.path)?;
         Ok(None)
     }
 
@@ -111,7 +115,7 @@ impl Inner {
         if id.as_ref() != found.traits().map(|traits| &traits.id) {
             match &found.member() {
                 Some(_) => self.members.forget(found),
-                None => self.look_again(&found.file.path),
+                None => self.look_again(&found.file.path)?,
             }
             return Ok(None);
         }
@@ -131,25 +135,32 @@ impl Inner {
     }
 
     /// Looks at a file that changed, without waiting for the next scan.
-    fn look_again(&self, path: &Path) {
-        self.catalogue.remove(path);
+    ///
+    /// # Errors
+    /// If it is not known what it is now.
+    fn look_again(&self, path: &Path) -> io::Result<()> {
+        let not_known = |what: &str| Err(io::Error::other(format!("{} {what}", path.display())));
         // An archive takes its time, which whoever asks has not.
         if super::packages::format_of(path, &self.looking.config).is_some() {
-            self.rescan.notify_one();
-            return;
+            // One that cannot be read is tried again by itself.
+            if !self.sight().is_unread(path) {
+                self.rescan_soon();
+            }
+            return not_known("has changed and is looked at again");
         }
-        match self.looking.look_at(path) {
-            Ok(Seen::Something(stamp, content)) => {
+        match self.looking.look_at(path)? {
+            Seen::Something(stamp, content) => {
                 let file = ScannedFile::new(path.to_owned(), stamp, content);
                 // The scan that runs must not take it for one that is gone.
                 file.see(self.rounds.load(std::sync::atomic::Ordering::Relaxed));
                 self.catalogue.insert(Arc::new(file));
             }
-            Ok(Seen::Nothing(_) | Seen::Changing | Seen::Damaged(..)) => {}
-            Err(error) => {
-                tracing::debug!(path = %path.display(), %error, "a file that changed is not there");
+            Seen::Changing => return not_known("is being written to"),
+            Seen::Nothing(_) | Seen::Gone | Seen::Refused(_) | Seen::Damaged(..) => {
+                self.catalogue.remove(path);
             }
         }
+        Ok(())
     }
 
     /// The bytes of a section: of the debuginfo, else of the executable.

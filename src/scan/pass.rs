@@ -1,8 +1,11 @@
 //! One round through all folders: what is new or changed is looked at, what is gone is forgotten.
 //!
 //! One thread walks and several look at files. What could not be read counts and is left as it was
-//! known: only a folder that was read whole tells that something is gone.
+//! known: only a folder that was read whole tells that something is gone. What the system failed to
+//! read may be anything, see [`sight`](super::sight); what it refuses to this server, or is damaged, is
+//! as good as nothing.
 
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,11 +17,12 @@ use rustc_hash::FxHashSet;
 use tokio_util::sync::CancellationToken;
 use walkdir::WalkDir;
 
+use super::away::Roots;
 use super::catalogue::Catalogue;
 use super::entry::{Content, Found, ScannedFile, Stamp, dull_hash};
 use super::look::{Looking, Seen};
 use super::packages;
-use super::roots::{is_absence, open_without_links};
+use super::roots::{is_absence, is_refusal, open_known};
 use crate::archive::Format;
 use crate::artifacts::Clock;
 use crate::metrics::{ScanMeter, ScanRole};
@@ -40,6 +44,8 @@ pub(super) struct Round<'a> {
     pub(super) stopping: &'a CancellationToken,
     /// What is never scanned: this server's own folder.
     pub(super) own: &'a Path,
+    /// The scanned paths as they were at the last look.
+    pub(super) roots: &'a Roots,
     /// The number of the round, never 0.
     pub(super) number: u32,
 }
@@ -47,11 +53,15 @@ pub(super) struct Round<'a> {
 /// What came of a round.
 #[derive(Debug, Default)]
 pub(super) struct Rounded {
-    /// The folders, without links in their paths.
-    pub(super) roots: Vec<PathBuf>,
+    /// The scanned paths as they are in the end.
+    pub(super) roots: Roots,
+    /// Whether one of them was away at the start or is in the end.
+    pub(super) was_away: bool,
+    /// Files and folders that the system could not read; scanned paths as they are given.
+    pub(super) unread: FxHashSet<PathBuf>,
     /// Whether all files were looked at that could be.
     pub(super) is_complete: bool,
-    /// Files and folders that could not be read.
+    /// Files and folders that could not be read, or are damaged.
     pub(super) failures: usize,
     /// Files that were forgotten.
     pub(super) forgotten: u64,
@@ -62,8 +72,10 @@ pub(super) struct Rounded {
 struct Findings {
     /// Files with nothing to serve.
     dull: parking_lot::Mutex<FxHashSet<u64>>,
-    /// Where it is not known what is there.
-    unsure: parking_lot::Mutex<Vec<PathBuf>>,
+    /// What the system could not read.
+    unread: parking_lot::Mutex<FxHashSet<PathBuf>>,
+    /// Where it is not known for other reasons what is there.
+    unsure: parking_lot::Mutex<FxHashSet<PathBuf>>,
     failures: AtomicUsize,
 }
 
@@ -73,44 +85,38 @@ impl Round<'_> {
         let findings = Findings::default();
         let (sender, receiver) = sync_channel::<PathBuf>(QUEUE_MAX);
         let receiver = std::sync::Mutex::new(receiver);
-        let roots = std::thread::scope(|scope| {
+        let before = self.roots.now();
+        std::thread::scope(|scope| {
             for _ in 0..self.looking.config.threads {
                 scope.spawn(|| self.look(&receiver, &findings));
             }
             let _busy = self.meter.busy(ScanRole::Traverse);
-            let roots = self.walk_all(&sender, &findings);
+            for root in before.there() {
+                self.walk(root, &sender, &findings);
+            }
             drop(sender);
-            roots
         });
+        // One that went away meanwhile had files that nobody saw.
+        let after = before.now();
+        let mut was_away = false;
+        for (path, why) in before.away().chain(after.away()) {
+            was_away = true;
+            findings.fail(self.meter, path, &why);
+        }
         let is_complete = !self.stopping.is_cancelled();
         let forgotten = if is_complete {
-            self.forget(&findings)
+            self.forget(&findings, [&before, &after])
         } else {
             0
         };
-        if is_complete {
-            self.meter.done(ScanRole::Traverse);
-        }
         Rounded {
-            roots,
+            roots: after,
+            was_away,
+            unread: findings.unread.into_inner(),
             is_complete,
             failures: findings.failures.into_inner(),
             forgotten,
         }
-    }
-
-    fn walk_all(self, sender: &SyncSender<PathBuf>, findings: &Findings) -> Vec<PathBuf> {
-        let mut roots = Vec::new();
-        for path in &self.looking.config.paths {
-            match fs::canonicalize(path) {
-                Ok(root) => {
-                    self.walk(&root, sender, findings);
-                    roots.push(root);
-                }
-                Err(error) => findings.fail(self.meter, path, &error),
-            }
-        }
-        roots
     }
 
     fn walk(self, root: &Path, sender: &SyncSender<PathBuf>, findings: &Findings) {
@@ -134,9 +140,10 @@ impl Round<'_> {
                     let path = error.path().unwrap_or(root).to_owned();
                     let error = error.into_io_error();
                     let error = error.unwrap_or_else(|| io::Error::other("a loop of links"));
-                    // Files come and go.
-                    if !(is_absence(&error) && path != root) {
+                    if path == root || !(is_absence(&error) || is_refusal(&error)) {
                         findings.fail(self.meter, &path, &error);
+                    } else if is_refusal(&error) {
+                        findings.refuse(self.meter, path, &error);
                     }
                 }
             }
@@ -202,16 +209,21 @@ impl Round<'_> {
     fn look_at(self, path: PathBuf, findings: &Findings) {
         let seen = match self.looking.look_at(&path) {
             Ok(seen) => seen,
-            Err(error) if is_absence(&error) => return,
             Err(error) => return findings.fail(self.meter, &path, &error),
         };
         let ending = ending_of(&path, self.looking);
         let (stamp, content) = match seen {
-            Seen::Changing => return findings.unsure.lock().push(path),
+            // Files come and go.
+            Seen::Gone => return,
+            Seen::Changing => {
+                findings.unsure.lock().insert(path);
+                return;
+            }
+            Seen::Refused(error) => return findings.refuse(self.meter, path, &error),
             Seen::Something(stamp, content) => (stamp, Some(content)),
             Seen::Nothing(stamp) => (stamp, None),
             Seen::Damaged(stamp, reason) => {
-                findings.fail(self.meter, &path, &io::Error::other(reason));
+                findings.note(self.meter, &path, &reason);
                 (stamp, None)
             }
         };
@@ -238,16 +250,18 @@ impl Round<'_> {
     }
 
     /// Forgets what this round did not see, where it saw all.
-    fn forget(self, findings: &Findings) -> u64 {
-        let unsure = findings.unsure.lock();
-        let is_unsure = |path: &Path| unsure.iter().any(|other| path.starts_with(other));
+    fn forget(self, findings: &Findings, roots: [&Roots; 2]) -> u64 {
+        let (unread, unsure) = (findings.unread.lock(), findings.unsure.lock());
+        let is_in = |path: &Path| unread.contains(path) || unsure.contains(path);
+        let is_unsure =
+            |path: &Path| path.ancestors().any(is_in) || roots.iter().any(|roots| roots.hide(path));
         let mut forgotten = 0_u64;
         for file in self.catalogue.files() {
             if !file.was_seen(self.number) && !is_unsure(&file.path) {
                 forgotten += u64::from(self.catalogue.remove(&file.path));
             }
         }
-        if unsure.is_empty() {
+        if unread.is_empty() && unsure.is_empty() {
             self.catalogue.keep_dull(&findings.dull.lock());
         }
         forgotten
@@ -255,35 +269,55 @@ impl Round<'_> {
 }
 
 impl Findings {
-    fn fail(&self, meter: &ScanMeter, path: &Path, error: &io::Error) {
+    /// The system cannot read it.
+    fn fail(&self, meter: &ScanMeter, path: &Path, error: &dyn Display) {
+        if self.unread.lock().insert(path.to_owned()) {
+            self.note(meter, path, error);
+        }
+    }
+
+    /// This server may not read it.
+    fn refuse(&self, meter: &ScanMeter, path: PathBuf, error: &dyn Display) {
+        self.note(meter, &path, error);
+        self.unsure.lock().insert(path);
+    }
+
+    fn note(&self, meter: &ScanMeter, path: &Path, error: &dyn Display) {
         meter.failed();
         let before = self.failures.fetch_add(1, Ordering::Relaxed);
         if before < LOGGED_MAX {
             tracing::warn!(path = %path.display(), %error, "{} is not scanned: {error}", path.display());
         }
-        self.unsure.lock().push(path.to_owned());
     }
 }
 
-/// Forgets the files that are gone or changed. Answers how many, and how many are as they were.
-pub(super) fn groom(catalogue: &Catalogue, stopping: &CancellationToken) -> (u64, u64) {
-    let (mut stale, mut fresh) = (0_u64, 0_u64);
+/// What came of a grooming.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Groomed {
+    /// Files that are gone and were forgotten.
+    pub(super) gone: u64,
+    /// Files that changed, which a scan has to look at.
+    pub(super) changed: u64,
+    /// Files that are as they were, or nobody knows.
+    pub(super) fresh: u64,
+}
+
+/// Forgets the files that are gone.
+pub(super) fn groom(catalogue: &Catalogue, roots: &Roots, stopping: &CancellationToken) -> Groomed {
+    let mut groomed = Groomed::default();
     for file in catalogue.files() {
         if stopping.is_cancelled() {
             break;
         }
-        let now = open_without_links(&file.path).and_then(|file| file.metadata());
-        let is_gone = match now {
-            Ok(metadata) => Stamp::of(&metadata) != file.stamp,
-            Err(error) => is_absence(&error),
-        };
-        if is_gone && catalogue.remove(&file.path) {
-            stale += 1;
-        } else {
-            fresh += 1;
+        let now = open_known(roots, &file.path)
+            .and_then(|found| found.map(|found| found.metadata()).transpose());
+        match now {
+            Ok(None) if catalogue.remove(&file.path) => groomed.gone += 1,
+            Ok(Some(metadata)) if Stamp::of(&metadata) != file.stamp => groomed.changed += 1,
+            _ => groomed.fresh += 1,
         }
     }
-    (stale, fresh)
+    groomed
 }
 
 /// The ending of an archive that is looked into, for metrics.

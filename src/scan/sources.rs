@@ -19,6 +19,7 @@ use super::folder::Key;
 use super::members::{Wanted, Which};
 use super::open::{blocking, whole_seconds};
 use super::roots::open_within;
+use super::sight::Sight;
 use crate::artifacts::{LocateError, Source, canonical_source_path};
 
 /// Numbers of paths that are kept of binaries that were asked about lately, 8 bytes each: the largest
@@ -58,14 +59,19 @@ impl Inner {
         id: &BuildId,
         path: &str,
     ) -> Result<Option<Source>, LocateError> {
+        let sight = self.sight();
         let Some(plan) = self.plan(id) else {
-            return self.absent();
+            return self.absent(&sight).await;
         };
-        let places = self.places(path).await?;
-        if places.is_empty() || !self.is_named(plan.key, id, path).await? {
+        // A path that nothing scanned has need not be looked for by anybody, named or not.
+        let is_packed = !self.archives_with(path).is_empty();
+        if !is_packed && !sight.roots.have(Path::new(path)) {
+            return self.absent(&sight).await;
+        }
+        if !self.is_named(plan.key, id, path).await? {
             return Ok(None);
         }
-        for place in places {
+        for place in self.places(&sight, path).await? {
             let found = match place {
                 Place::Disk(file) => {
                     let modified = file.metadata().and_then(|metadata| metadata.modified());
@@ -88,15 +94,18 @@ impl Inner {
                 modified: whole_seconds(modified),
             }));
         }
-        Ok(None)
+        self.absent(&sight).await
+    }
+
+    fn archives_with(&self, path: &str) -> Vec<Arc<ScannedFile>> {
+        self.catalogue.archives_with(path_hash(path.as_bytes()))
     }
 
     /// Where a file of that path may be: on disk first.
-    async fn places(&self, path: &str) -> Result<Vec<Place>, LocateError> {
-        let roots = Arc::clone(&*self.roots.read());
-        let on_disk = path.to_owned();
-        let file = blocking(move || open_within(&roots, Path::new(&on_disk))).await?;
-        let archives = self.catalogue.archives_with(path_hash(path.as_bytes()));
+    async fn places(&self, sight: &Arc<Sight>, path: &str) -> Result<Vec<Place>, LocateError> {
+        let (sight, on_disk) = (Arc::clone(sight), path.to_owned());
+        let file = blocking(move || open_within(&sight.roots, Path::new(&on_disk))).await?;
+        let archives = self.archives_with(path);
         let on_disk = file.map(Place::Disk).into_iter();
         Ok(on_disk
             .chain(archives.into_iter().map(Place::Archive))

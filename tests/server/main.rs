@@ -40,6 +40,7 @@ mod queues;
 mod remade;
 mod scan;
 mod scan_archives;
+mod scan_away;
 mod scan_sources;
 mod server;
 mod serving;

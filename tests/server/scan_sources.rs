@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use unhex::artifacts::InPlace as _;
 use unhex_testkit::fixture::build_id_of;
 use unhex_testkit::tools;
 
@@ -115,4 +116,61 @@ async fn a_source_that_is_named_and_lies_elsewhere_is_not_served() {
     symlink("real.c", &built.source).unwrap();
     let answer = built.get(&server, path).await;
     assert_eq!((answer.status, answer.text()), (200, CODE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_outside_of_all_scanned_paths_is_not_even_touched() {
+    let built = Built::new();
+    let path = built.source.to_str().unwrap();
+    let server = built.server(&[built.programs.path()]).await;
+    // A link by which the path would lead into a scanned folder, if anybody followed it.
+    fs::rename(&built.source, built.programs.path().join("real.c")).unwrap();
+    symlink(built.programs.path().join("real.c"), &built.source).unwrap();
+    assert_eq!(built.get(&server, path).await.status, 404);
+    // What cannot be opened and is no file is not there either, wherever it lies.
+    fs::remove_file(&built.source).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(&built.source).unwrap();
+    let both = [built.sources.path(), built.programs.path()];
+    let elsewhere = &both[1..];
+    for paths in [elsewhere, &both] {
+        let server = built.server(paths).await;
+        let scan = server.app.scan.as_ref().unwrap();
+        let found = scan.source(&built.id.parse().unwrap(), path).await;
+        assert!(matches!(found, Ok(None)), "{found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_is_served_by_either_path_of_a_scanned_folder_that_is_a_link() {
+    let built = Built::new();
+    let path = built.source.to_str().unwrap().to_owned();
+    let link = built.programs.path().join("link");
+    symlink(built.sources.path(), &link).unwrap();
+    // The program names a path by the link.
+    let by_link = link.join("dir/p++r$#o^^g.c");
+    let id = compile(&by_link, &built.programs.path().join("other"));
+    let other = Built { id, ..built };
+    let server = other.server(&[link, other.programs.path()]).await;
+    let answer = other.get(&server, by_link.to_str().unwrap()).await;
+    assert_eq!((answer.status, answer.text()), (200, CODE));
+    assert_eq!(other.get(&server, &path).await.status, 404, "not named");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_under_a_scanned_folder_that_is_away_is_not_known() {
+    let built = Built::new();
+    let path = built.source.to_str().unwrap();
+    let id = built.id.parse().unwrap();
+    let root = built.source.parent().unwrap();
+    let server = built
+        .server(&[root.to_owned(), built.programs.path()])
+        .await;
+    assert_eq!(built.get(&server, path).await.status, 200);
+    let away = root.with_extension("away");
+    fs::rename(root, &away).unwrap();
+    let scan = server.app.scan.as_ref().unwrap();
+    let found = scan.source(&id, path).await;
+    assert!(found.is_err(), "{found:?}");
+    fs::rename(&away, root).unwrap();
+    assert_eq!(built.get(&server, path).await.status, 200);
 }
