@@ -139,15 +139,18 @@ impl Inner {
         kind: ArtifactKind,
     ) -> Result<Option<Artifact>, LocateError> {
         let first = self.in_place_first(id, kind).await?;
-        if let Some(in_place) = first
-            && let Some(found) = in_place.locate(id, kind).await?
-        {
-            return Ok(Some(found));
+        let (found, absent) = match first {
+            Some(in_place) => known(in_place.locate(id, kind).await)?,
+            None => (None, Ok(None)),
+        };
+        if found.is_some() {
+            return Ok(found);
         }
         let found = self.locate(id, kind).await?;
         match &self.in_place {
-            Some(in_place) if found.is_none() && first.is_none() => in_place.locate(id, kind).await,
-            _ => Ok(found),
+            _ if found.is_some() => Ok(found),
+            Some(in_place) if first.is_none() => in_place.locate(id, kind).await,
+            _ => absent,
         }
     }
 
@@ -158,17 +161,18 @@ impl Inner {
         name: &str,
     ) -> Result<Option<Section>, LocateError> {
         let first = self.in_place_first(id, ArtifactKind::Debuginfo).await?;
-        if let Some(in_place) = first
-            && let Some(found) = in_place.section(id, name).await?
-        {
-            return Ok(Some(found));
+        let (found, absent) = match first {
+            Some(in_place) => known(in_place.section(id, name).await)?,
+            None => (None, Ok(None)),
+        };
+        if found.is_some() {
+            return Ok(found);
         }
         let found = self.section(id, name).await?;
         match &self.in_place {
-            Some(in_place) if found.is_none() && first.is_none() => {
-                in_place.section(id, name).await
-            }
-            _ => Ok(found),
+            _ if found.is_some() => Ok(found),
+            Some(in_place) if first.is_none() => in_place.section(id, name).await,
+            _ => absent,
         }
     }
 
@@ -196,7 +200,16 @@ impl Inner {
         if !self.is_better_in_place(in_place, id, &state) {
             return self.index(id).await;
         }
-        match in_place.index(id).await? {
+        let here = match in_place.index(id).await {
+            Err(error @ LocateError::InPlace { .. }) if !state.is_empty() => {
+                return match self.index(id).await? {
+                    IndexLookup::Unknown => Err(error),
+                    stored => Ok(stored),
+                };
+            }
+            here => here?,
+        };
+        match here {
             IndexLookup::Ready(mut index) => {
                 let executable = state.best(ArtifactKind::Executable);
                 let elf = executable.and_then(|stored| stored.body.elf.as_ref());

@@ -10,7 +10,7 @@ use crate::calls;
 use crate::scan::{Folder, get, metrics, rescan, scan, wait_for};
 use crate::scan_archives::tar_of;
 use crate::server::{DEADLINE, TestServer};
-use crate::stored::PROGRAM;
+use crate::stored::{PROGRAM, store};
 
 /// A server that has scanned these paths.
 async fn over(paths: &[&Path]) -> TestServer {
@@ -172,4 +172,20 @@ async fn a_known_archive_that_changed_is_not_known_until_it_was_looked_at() {
     assert_eq!(has(&server, &self::program()).await, None);
     let answer = get(&server, "executable").await;
     assert!(answer.status == 200 && answer.body == program);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_stored_is_served_while_a_better_file_is_away() {
+    let (_folder, root) = root();
+    fs::write(root.join("prog"), PROGRAM.bytes()).unwrap();
+    let server = over(&[&root]).await;
+    let poor = calls::bytes(PROGRAM.objcopy("symtab", &["--strip-debug"]));
+    let kind = ArtifactKind::Executable;
+    store(&server, &PROGRAM.build_id(), kind, poor.clone()).await;
+    assert!(get(&server, "executable").await.body == PROGRAM.bytes());
+    take_away(&root);
+    let stored = server.app.artifacts.locate(&program(), kind).await;
+    assert!(stored.unwrap().is_some());
+    assert!(get(&server, "executable").await.body == poor);
+    assert_eq!(get(&server, "section/.text").await.status, 200);
 }
