@@ -21,6 +21,9 @@ const OSDS: usize = 3;
 /// Longest wait for what an OSD says of itself.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Longest wait for the monitors to agree on something to say.
+const STATUS_DEADLINE: Duration = Duration::from_mins(1);
+
 const SHAPE: Shape = Shape {
     monitors: 3,
     osds: OSDS,
@@ -87,11 +90,17 @@ impl S3Cluster {
     /// What `ceph -s` says of its health and its processes, in one line.
     ///
     /// # Panics
-    /// If no majority of monitors answers.
+    /// If no majority of monitors answers in a minute.
     pub fn status(&self) -> String {
-        let mut ceph = Command::new(tools::CEPH.path());
-        ceph.arg("-c").arg(self.ceph.configuration()).arg("-s");
-        let said = run::succeed(&mut ceph).text();
+        // While they elect a leader they refuse whatever is asked.
+        let said = run::poll("the monitors to answer", STATUS_DEADLINE, || {
+            let mut ceph = Command::new(tools::CEPH.path());
+            ceph.arg("-c").arg(self.ceph.configuration());
+            ceph.args(["--connect-timeout", "10", "-s"]);
+            let asked = ceph.output().expect("ceph runs");
+            let said = String::from_utf8(asked.stdout).expect("text");
+            asked.status.success().then_some(said)
+        });
         let lines = said.lines().map(str::trim);
         let lines = lines.skip_while(|line| !line.starts_with("health:"));
         let lines = lines.take_while(|line| !line.starts_with("mgr:"));
