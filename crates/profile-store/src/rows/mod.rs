@@ -1,8 +1,8 @@
 //! From the profiles of a message to what the table keeps of them: pure, the time of arrival is passed in.
 //!
-//! [`batch`] gives the rows, the label sets, stacks and frames that their numbers stand for, and says what was left out and why. Numbers are the
+//! [`batch()`] gives the rows, the label sets, stacks and frames that their numbers stand for, and says what was left out and why. Numbers are the
 //! same in whichever order or table things came. No value is lost or rounded: [`totals`] over the rows are those of the message, and stay so when
-//! compaction makes rows [`by_minute`] of them. [`observed`] is what the symbol server is told.
+//! compaction makes rows [`by_minute`] of them. [`observed()`] is what the symbol server is told.
 
 mod batch;
 mod bounds;
