@@ -87,5 +87,9 @@ fn debuginfod_find_waits_for_a_server_that_will_know_soon() {
     upstream.fail(Fault::None);
     let found = waiting.join().expect("it ends");
     assert!(found.status.success(), "{}", found.all());
+    // A thread of its own writes the log, after the answer.
+    run::poll("a line", Duration::from_secs(30), || {
+        (asked(&server) > 0).then_some(())
+    });
     assert_eq!(asked(&server), 1, "{}", server.server.log());
 }
