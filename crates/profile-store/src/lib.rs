@@ -1,5 +1,6 @@
 //! The profile store: what it holds is a [`table`] of immutable files and records in an object store; [`rows`] are what
 //! it keeps of a profile.
 
+pub mod clock;
 pub mod rows;
 pub mod table;
