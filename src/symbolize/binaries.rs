@@ -47,6 +47,8 @@ pub(super) enum Binary {
 #[derive(Clone, Debug)]
 pub(super) struct OpenBinary {
     pub(super) open: Arc<OpenIndex>,
+    /// Another one for another index.
+    pub(super) key: [u8; 32],
     pub(super) quality: Quality,
     pub(super) origin: Origin,
     /// The program headers of the executable, if the store knows them.
@@ -310,6 +312,7 @@ fn open_binary(open: Arc<OpenIndex>, file: &IndexFile) -> OpenBinary {
         quality: words::quality(file.quality),
         origin: words::origin(file.origin),
         segments: file.segments.clone(),
+        key: file.sha256,
         open,
     }
 }

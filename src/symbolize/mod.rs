@@ -10,6 +10,7 @@
 mod addresses;
 mod answer;
 mod binaries;
+mod generation;
 mod look_up;
 mod memory;
 mod open_indexes;

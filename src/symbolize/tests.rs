@@ -78,6 +78,7 @@ fn open(header: ModelHeader, quality: Quality) -> Binary {
     std::fs::write(&path, bytes).unwrap();
     let open = open_indexes::open_and_verify(&path, Lease::unlimited()).unwrap();
     Binary::Open(OpenBinary {
+        key: [0; 32],
         open: Arc::new(open),
         quality: words::quality(quality),
         origin: unhex_api::quality::Origin::Upload,

@@ -50,6 +50,7 @@ mod stored;
 mod symbolize;
 mod symbolize_failures;
 mod symbolize_frames;
+mod symbolize_generation;
 mod uploads;
 mod uploads_direct;
 mod uploads_refused;

@@ -45,6 +45,7 @@ pub(super) struct AnsweredModule {
     pub(super) retry_after_seconds: Option<u32>,
     pub(super) quality: Option<Quality>,
     pub(super) origin: Option<Origin>,
+    pub(super) generation: Option<String>,
     pub(super) stacks: Option<Stacks>,
 }
 
@@ -97,6 +98,7 @@ impl AnsweredModule {
             retry_after_seconds: None,
             quality: Some(binary.quality),
             origin: Some(binary.origin),
+            generation: Some(binary.generation()),
             stacks: None,
         }
     }
@@ -110,6 +112,7 @@ impl AnsweredModule {
             retry_after_seconds: without.retry_after_seconds,
             quality: None,
             origin: None,
+            generation: None,
             stacks: None,
         }
     }
@@ -143,6 +146,9 @@ impl AnsweredModule {
         }
         if let Some(origin) = self.origin {
             put_word(out, b",\"origin\":", origin.as_str());
+        }
+        if let Some(generation) = &self.generation {
+            put_word(out, b",\"generation\":", generation);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -171,6 +171,17 @@ impl Client {
         body: &(impl Serialize + Sync),
         patience: Patience,
     ) -> Result<T, ClientError> {
+        self.post_accepting(path, body, ("application/json", patience))
+            .await
+    }
+
+    /// POST of a JSON document, answered by one of a media type that is JSON, too.
+    pub(super) async fn post_accepting<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync),
+        (media_type, patience): (&'static str, Patience),
+    ) -> Result<T, ClientError> {
         let Patience {
             timeout,
             repetition,
@@ -180,6 +191,7 @@ impl Client {
             .repeat(repetition, || async {
                 let request = self.request(Method::POST, url.clone()).json(body);
                 request
+                    .header(ACCEPT, media_type)
                     .timeout(timeout)
                     .send()
                     .await

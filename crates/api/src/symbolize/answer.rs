@@ -31,6 +31,11 @@ pub struct ModuleAnswer {
     /// How the best debug file came into the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Which symbols answered: it changes exactly when the frames or reasons of some address of the module
+    /// could, with the same options. There when the server has any symbols of it, dynamic ones too. A module without addresses
+    /// asks for nothing else, at next to no cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<String>,
     /// Per address its frames, innermost first. As long as `addresses`, and there exactly when
     /// `status` is `found`, or `no_debug_info` with dynamic symbols.
     #[serde(default, skip_serializing_if = "Option::is_none")]

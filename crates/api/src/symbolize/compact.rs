@@ -55,6 +55,9 @@ pub struct CompactModule {
     /// How the best debug file came into the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Which symbols answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<String>,
     /// Per address the indexes of its frames, innermost first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Vec<u32>>>,
@@ -120,6 +123,7 @@ impl CompactAnswer {
             retry_after_seconds: module.retry_after_seconds,
             quality: module.quality,
             origin: module.origin,
+            generation: module.generation.clone(),
             frames: frames.transpose()?,
             reasons: module.reasons.clone(),
         })
@@ -171,14 +175,14 @@ fn at<T>(items: &[T], index: u32) -> Option<&T> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = r#"{"strings":["inner","_Z5innerv","/src/in.c","outer"],"frames":[[0,1,2,3,7,1],[3,null,2,8,0,0]],"modules":[{"build_id":"9a0f","status":"found","stacks":[[0,1],[]],"offsets":[21,null],"reasons":[null,"no_function"]}]}"#;
+    const TEXT: &str = r#"{"strings":["inner","_Z5innerv","/src/in.c","outer"],"frames":[[0,1,2,3,7,1],[3,null,2,8,0,0]],"modules":[{"build_id":"9a0f","status":"found","generation":"5eed","stacks":[[0,1],[]],"offsets":[21,null],"reasons":[null,"no_function"]}]}"#;
 
     #[test]
     fn a_compact_answer_says_the_same_as_the_long_one() {
         let compact: CompactAnswer = serde_json::from_str(TEXT).unwrap();
         assert_eq!(serde_json::to_string(&compact).unwrap(), TEXT);
         let long = serde_json::to_string(&compact.expand().unwrap()).unwrap();
-        let expected = r#"{"modules":[{"build_id":"9a0f","status":"found","frames":[[{"function":"inner","linkage_name":"_Z5innerv","file":"/src/in.c","line":3,"column":7,"inlined":true},{"function":"outer","file":"/src/in.c","line":8,"offset":21}],[]],"reasons":[null,"no_function"]}]}"#;
+        let expected = r#"{"modules":[{"build_id":"9a0f","status":"found","generation":"5eed","frames":[[{"function":"inner","linkage_name":"_Z5innerv","file":"/src/in.c","line":3,"column":7,"inlined":true},{"function":"outer","file":"/src/in.c","line":8,"offset":21}],[]],"reasons":[null,"no_function"]}]}"#;
         assert_eq!(long, expected);
     }
 
