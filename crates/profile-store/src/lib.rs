@@ -4,3 +4,4 @@
 pub mod clock;
 pub mod rows;
 pub mod table;
+pub mod view;
