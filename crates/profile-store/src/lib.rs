@@ -4,5 +4,6 @@
 pub mod answers;
 pub mod clock;
 pub mod rows;
+pub mod selector;
 pub mod table;
 pub mod view;
