@@ -218,11 +218,8 @@ impl Merged {
     /// The functions of a frame, innermost first: all but the last are inlined. Never empty for a frame of this.
     #[inline]
     pub fn calls(&self, frame: FrameNumber) -> &[ShownCall] {
-        let Some(frame) = self.frames.get(frame.index()) else {
-            return &[];
-        };
-        let (start, end) = frame.calls;
-        self.calls.get(start..end).unwrap_or_default()
+        let frame = self.frames.get(frame.index());
+        frame.map_or(&[], |frame| self.calls_of(frame))
     }
 
     /// All stacks, in the order in which they were given.
@@ -236,6 +233,38 @@ impl Merged {
                 weight: *weight,
             }
         })
+    }
+
+    /// The functions of a frame of this.
+    pub(super) fn calls_of(&self, frame: &ShownFrame) -> &[ShownCall] {
+        let (start, end) = frame.calls;
+        self.calls.get(start..end).unwrap_or_default()
+    }
+
+    /// This with those stacks alone that are wanted by their calls, the leaf's first.
+    pub(super) fn with_stacks(
+        mut self,
+        mut is_wanted: impl FnMut(&mut dyn Iterator<Item = &ShownCall>) -> bool,
+    ) -> Self {
+        let mut kept = Vec::new();
+        for stack in self.stacks() {
+            let frames = stack.frames.iter();
+            let mut calls = frames.flat_map(|frame| self.calls(*frame));
+            kept.push(is_wanted(&mut calls));
+        }
+        let (frames, stacks) = (
+            std::mem::take(&mut self.stack_frames),
+            std::mem::take(&mut self.stacks),
+        );
+        self.total = Weight::default();
+        let mut start = 0;
+        for ((end, weight), is_kept) in stacks.into_iter().zip(kept) {
+            if is_kept {
+                self.stack(frames.get(start..end).unwrap_or_default(), weight);
+            }
+            start = end;
+        }
+        self
     }
 
     fn native(&mut self, native: &NativeFrame, kind: ShownKind, names: &[Call]) -> FrameNumber {
