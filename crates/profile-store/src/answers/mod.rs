@@ -6,6 +6,7 @@
 mod coverage;
 mod flame_graph;
 mod labels;
+pub mod questions;
 mod segments;
 mod series;
 mod top;
