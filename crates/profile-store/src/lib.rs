@@ -5,5 +5,6 @@ pub mod answers;
 pub mod clock;
 pub mod rows;
 pub mod selector;
+pub mod symbols;
 pub mod table;
 pub mod view;

@@ -1,0 +1,127 @@
+//! The columns of a batch of rows by name, and what rows are compared by.
+
+use datafusion::arrow::array::{
+    Array, BinaryViewArray, Int64Array, PrimitiveArray, RecordBatch, StringViewArray,
+    TimestampMicrosecondArray,
+};
+use datafusion::arrow::datatypes::{ArrowPrimitiveType, Int64Type, TimestampMicrosecondType};
+use unhex_pprof::StackHash;
+
+use super::failure::QueryError;
+use super::question::TOTAL_LABELS;
+
+/// Whose rows, as the table has it: service, version and deployment.
+#[derive(Debug)]
+pub(super) struct LabelColumns<'b>([&'b StringViewArray; 3]);
+
+/// What was counted.
+#[derive(Debug)]
+pub(super) enum Counted<'b> {
+    /// Samples: so many, and what each stands for.
+    Samples(&'b Int64Array, &'b Int64Array),
+    /// Totals: so many, and their sum.
+    Totals(&'b Int64Array, &'b Int64Array),
+}
+
+impl<'b> LabelColumns<'b> {
+    pub(super) fn of(batch: &'b RecordBatch) -> Result<Self, QueryError> {
+        let [service, version, deployment] = TOTAL_LABELS;
+        Ok(Self([
+            texts(batch, service)?,
+            texts(batch, version)?,
+            texts(batch, deployment)?,
+        ]))
+    }
+
+    pub(super) fn of_row(&self, row: usize) -> [&'b str; 3] {
+        self.0.map(|column| column.value(row))
+    }
+
+    /// Whether two rows are known to have the same labels: short texts and those that were read once are compared as two words.
+    pub(super) fn are_the_same(&self, row: usize, other: usize) -> bool {
+        self.0.iter().all(|column| {
+            let views = column.views();
+            views.get(row) == views.get(other)
+        })
+    }
+}
+
+impl Counted<'_> {
+    /// Samples, and their value.
+    pub(super) fn of_row(&self, row: usize) -> (i64, i128) {
+        match self {
+            Self::Samples(count, period) => {
+                let count = count.value(row);
+                (count, i128::from(count) * i128::from(period.value(row)))
+            }
+            Self::Totals(count, value) => (count.value(row), i128::from(value.value(row))),
+        }
+    }
+}
+
+pub(super) fn counted<'b>(
+    batch: &'b RecordBatch,
+    is_total: IsTotal,
+) -> Result<Counted<'b>, QueryError> {
+    let count = integers(batch, "count")?;
+    Ok(match is_total {
+        IsTotal::No => Counted::Samples(count, integers(batch, "period")?),
+        IsTotal::Yes => Counted::Totals(count, integers(batch, "value")?),
+    })
+}
+
+/// Which of the two tables rows are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IsTotal {
+    /// Samples.
+    No,
+    /// Sums of hours.
+    Yes,
+}
+
+pub(super) fn stacks(batch: &RecordBatch) -> Result<&BinaryViewArray, QueryError> {
+    column(batch, "stack_id")
+}
+
+/// The number of a stack; one of another length is no stack's, and is nowhere in a dictionary either.
+pub(super) fn stack_hash(bytes: &[u8]) -> StackHash {
+    StackHash(bytes.try_into().unwrap_or_default())
+}
+
+pub(super) fn integers<'b>(
+    batch: &'b RecordBatch,
+    name: &'static str,
+) -> Result<&'b Int64Array, QueryError> {
+    primitive::<Int64Type>(batch, name)
+}
+
+pub(super) fn times<'b>(
+    batch: &'b RecordBatch,
+    name: &'static str,
+) -> Result<&'b TimestampMicrosecondArray, QueryError> {
+    primitive::<TimestampMicrosecondType>(batch, name)
+}
+
+pub(super) fn texts<'b>(
+    batch: &'b RecordBatch,
+    name: &'static str,
+) -> Result<&'b StringViewArray, QueryError> {
+    column(batch, name)
+}
+
+fn primitive<'b, T: ArrowPrimitiveType>(
+    batch: &'b RecordBatch,
+    name: &'static str,
+) -> Result<&'b PrimitiveArray<T>, QueryError> {
+    column(batch, name)
+}
+
+fn column<'b, A: Array + 'static>(
+    batch: &'b RecordBatch,
+    name: &'static str,
+) -> Result<&'b A, QueryError> {
+    let column = batch.column_by_name(name);
+    column
+        .and_then(|column| column.as_any().downcast_ref())
+        .ok_or(QueryError::Column(name))
+}

@@ -1,0 +1,257 @@
+//! Rows to [`Sums`]: neighbours that belong to one sum are added up before anything is looked up, since files are sorted by labels and stack.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{BinaryViewArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use rustc_hash::{FxHashMap, FxHashSet};
+use unhex_pprof::StackHash;
+
+use super::columns::{
+    Counted, IsTotal, LabelColumns, counted, integers, stack_hash, stacks, times,
+};
+use super::failure::QueryError;
+use super::question::TOTAL_LABELS;
+use super::sums::{Group, Interned, LabelSet, Sums};
+use crate::selector::Selector;
+use crate::view::Weight;
+
+/// What is kept apart, and which rows count.
+#[derive(Clone, Debug)]
+pub(super) struct FoldPlan {
+    /// Whose rows; labels that the rows have not are not looked at.
+    pub(super) selector: Selector,
+    /// Whether service, version and deployment are kept apart.
+    pub(super) by_labels: bool,
+    /// Whether series are kept apart.
+    pub(super) by_series: bool,
+    /// Steps of time that are kept apart, in microseconds.
+    pub(super) step_micros: Option<i64>,
+    /// Whether stacks are kept apart.
+    pub(super) by_stack: bool,
+    /// Only rows of these stacks.
+    pub(super) stacks: Option<Arc<FxHashSet<StackHash>>>,
+    /// Only rows of these series.
+    pub(super) series: Option<Arc<FxHashSet<i64>>>,
+}
+
+/// Adds rows up.
+#[derive(Debug)]
+pub(super) struct Fold {
+    plan: Arc<FoldPlan>,
+    is_total: IsTotal,
+    sums: Sums,
+    /// Label sets that were met, and of each whether it is selected.
+    labels: Interned<LabelSet>,
+    selected: Vec<bool>,
+    /// The groups in `sums`.
+    groups: FxHashMap<GroupKey, u32>,
+}
+
+/// The label set, series and step of a group.
+type GroupKey = (u32, i64, i64);
+
+/// The columns of one batch.
+struct Batch<'b> {
+    labels: Option<LabelColumns<'b>>,
+    series: Option<&'b Int64Array>,
+    times: Option<&'b TimestampMicrosecondArray>,
+    stacks: Option<&'b BinaryViewArray>,
+    counted: Counted<'b>,
+}
+
+/// Rows that belong to one sum.
+struct Run {
+    /// The first of them, by whose labels the next are compared.
+    row: usize,
+    /// Whether its labels, series and stack are.
+    is_selected: bool,
+    key: RunKey,
+    /// The number of its label set.
+    labels: u32,
+    group: u32,
+    weight: Weight,
+}
+
+/// By what neighbours belong to one sum, beside their labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RunKey {
+    stack: StackHash,
+    series: i64,
+    step: i64,
+}
+
+impl FoldPlan {
+    /// Whether rows have to bring their labels.
+    pub(super) fn needs_labels(&self) -> bool {
+        self.by_labels || !self.selector.matchers().is_empty()
+    }
+
+    /// Whether rows have to bring their series, which totals have not.
+    pub(super) fn needs_series(&self) -> bool {
+        self.by_series || self.series.is_some()
+    }
+
+    /// Whether rows have to bring their stack.
+    pub(super) fn needs_stacks(&self) -> bool {
+        self.by_stack || self.stacks.is_some()
+    }
+}
+
+impl Fold {
+    pub(super) fn new(plan: Arc<FoldPlan>, is_total: IsTotal) -> Self {
+        Self {
+            plan,
+            is_total,
+            sums: Sums::default(),
+            labels: Interned::default(),
+            selected: Vec::new(),
+            groups: FxHashMap::default(),
+        }
+    }
+
+    pub(super) fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    pub(super) fn finish(self) -> Sums {
+        self.sums
+    }
+
+    /// Adds the rows of a batch.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<(), QueryError> {
+        let columns = self.columns(batch)?;
+        let mut run: Option<Run> = None;
+        for row in 0..batch.num_rows() {
+            let key = self.key(&columns, row);
+            let (count, value) = columns.counted.of_row(row);
+            let weight = Weight {
+                count: i128::from(count),
+                value,
+            };
+            let is_same = run.as_ref().is_some_and(|run| {
+                let labels = columns.labels.as_ref();
+                run.key == key && labels.is_none_or(|labels| labels.are_the_same(run.row, row))
+            });
+            match &mut run {
+                Some(run) if is_same => run.weight += weight,
+                _ => {
+                    let next = self.begin(&columns, row, key, run.as_ref());
+                    self.end(run.replace(Run { weight, ..next }));
+                }
+            }
+        }
+        self.end(run);
+        Ok(())
+    }
+
+    fn columns<'b>(&self, batch: &'b RecordBatch) -> Result<Batch<'b>, QueryError> {
+        let plan = &self.plan;
+        let time = match self.is_total {
+            IsTotal::No => "ts",
+            IsTotal::Yes => "hour",
+        };
+        Ok(Batch {
+            labels: plan
+                .needs_labels()
+                .then(|| LabelColumns::of(batch))
+                .transpose()?,
+            series: plan
+                .needs_series()
+                .then(|| integers(batch, "series_id"))
+                .transpose()?,
+            times: plan
+                .step_micros
+                .is_some()
+                .then(|| times(batch, time))
+                .transpose()?,
+            stacks: plan
+                .needs_stacks()
+                .then(|| stacks(batch))
+                .transpose()?,
+            counted: counted(batch, self.is_total)?,
+        })
+    }
+
+    fn key(&self, columns: &Batch<'_>, row: usize) -> RunKey {
+        let step = self.plan.step_micros.zip(columns.times);
+        RunKey {
+            stack: columns
+                .stacks
+                .map_or_else(StackHash::default, |stacks| stack_hash(stacks.value(row))),
+            series: columns.series.map_or(0, |series| series.value(row)),
+            step: step.map_or(0, |(step, times)| {
+                let time = times.value(row);
+                time.saturating_sub(time.rem_euclid(step.max(1)))
+            }),
+        }
+    }
+
+    fn begin(&mut self, columns: &Batch<'_>, row: usize, key: RunKey, last: Option<&Run>) -> Run {
+        let labels = match (&columns.labels, last) {
+            // Mostly only the stack is another one.
+            (Some(columns), Some(last)) if columns.are_the_same(last.row, row) => last.labels,
+            (None, Some(last)) => last.labels,
+            (Some(columns), _) => self.label_set(columns.of_row(row)),
+            (None, None) => self.label_set(["", "", ""]),
+        };
+        let plan = &self.plan;
+        let (stacks, series) = (plan.stacks.as_ref(), plan.series.as_ref());
+        let of_selected = usize::try_from(labels).ok();
+        let of_selected = of_selected.and_then(|at| self.selected.get(at).copied());
+        let is_selected = of_selected.unwrap_or_default()
+            && stacks.is_none_or(|only| only.contains(&key.stack))
+            && series.is_none_or(|only| only.contains(&key.series));
+        Run {
+            row,
+            is_selected,
+            key,
+            labels,
+            group: if is_selected { self.group(labels, key) } else { 0 },
+            weight: Weight::default(),
+        }
+    }
+
+    /// The number of a label set.
+    fn label_set(&mut self, labels: [&str; 3]) -> u32 {
+        let labels: LabelSet = labels.map(Arc::from);
+        let number = self.labels.number(&labels);
+        if self.selected.len() < self.labels.items().len() {
+            let selector = &self.plan.selector;
+            let mut all = TOTAL_LABELS.iter().zip(&labels);
+            let is_selected = all.all(|(name, value)| selector.may_match(name, value));
+            self.selected.push(!self.plan.needs_labels() || is_selected);
+        }
+        number
+    }
+
+    /// The number of a group in the sums.
+    fn group(&mut self, labels: u32, key: RunKey) -> u32 {
+        let plan = &self.plan;
+        let labels = if plan.by_labels { labels } else { 0 };
+        let series = if plan.by_series { key.series } else { 0 };
+        let key = (labels, series, key.step);
+        if let Some(number) = self.groups.get(&key) {
+            return *number;
+        }
+        let set = self.labels.get(labels).filter(|_labels| plan.by_labels);
+        let number = self.sums.group(&Group {
+            labels: set.cloned(),
+            series: plan.by_series.then_some(series),
+            step: plan.step_micros.map(|_step| key.2),
+        });
+        self.groups.insert(key, number);
+        number
+    }
+
+    fn end(&mut self, run: Option<Run>) {
+        let Some(run) = run.filter(|run| run.is_selected) else {
+            return;
+        };
+        let stack = if self.plan.by_stack {
+            run.key.stack
+        } else {
+            StackHash::default()
+        };
+        self.sums.add(run.group, stack, run.weight);
+    }
+}

@@ -1,0 +1,171 @@
+//! Questions to the table: what was counted where, with names that are asked for now.
+//!
+//! A question goes through four steps, and each is small where the one before was large. [`scan`] reads rows and adds them up by stack: whole
+//! hours from totals, where these have all that is asked for, the rest from samples. [`dictionary`] says what the surviving numbers of stacks stand
+//! for. [`crate::symbols`] names the distinct places of those. And what comes out is [`Stacks::merged`] for people, [`coverage()`] for those who want to know what
+//! names are missing, or lines over time.
+//!
+//! Sums are exact in 128 bits, whatever was compacted, and in whichever way an hour is read. Whoever lets go of a question's future ends its work.
+
+mod columns;
+mod coverage;
+mod dictionary;
+mod failure;
+mod fold;
+mod labels;
+mod question;
+mod scan;
+mod series;
+mod stacks;
+mod sums;
+mod window;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+pub use coverage::{Coverage, CoverageBy, CoverageLine, FrameClass, coverage};
+pub use failure::QueryError;
+pub use labels::Labels;
+pub use question::{Question, StackFilter, TOTAL_LABELS, TextFilter};
+pub use series::{Line, Lines, LinesBy};
+pub use stacks::Stacks;
+pub use sums::{Group, Sums};
+pub use window::{Window, WindowError};
+
+use crate::engine::Engine;
+use crate::objects::Objects;
+use crate::reading::Readings;
+use crate::rows::Series;
+use crate::symbols::{Names, Symbols};
+use crate::view::Merged;
+use dictionary::Dictionary;
+use scan::Keep;
+
+/// Answers questions. One for a process: it keeps what does not change.
+#[derive(Debug)]
+pub struct Queries {
+    engine: Engine,
+    readings: Arc<Readings>,
+    dictionary: Dictionary,
+    symbols: Arc<Symbols>,
+}
+
+/// What questions are answered from.
+#[derive(Debug)]
+pub struct QueriesParts {
+    /// Where the table lies.
+    pub objects: Objects,
+    /// Reads its rows.
+    pub engine: Engine,
+    /// What it has.
+    pub readings: Arc<Readings>,
+    /// Names of native frames.
+    pub symbols: Arc<Symbols>,
+    /// Memory for stacks and frames.
+    pub stack_bytes_max: u64,
+}
+
+impl Queries {
+    /// Answers questions from these.
+    pub fn new(parts: QueriesParts) -> Self {
+        Self {
+            dictionary: Dictionary::new(parts.objects, parts.stack_bytes_max),
+            engine: parts.engine,
+            readings: parts.readings,
+            symbols: parts.symbols,
+        }
+    }
+
+    /// All that was counted, merged by stack, with names: of the stacks that pass.
+    ///
+    /// # Errors
+    /// If rows or the dictionary cannot be read, do not fit into memory, or have expired.
+    pub async fn profile(
+        &self,
+        question: &Question,
+        filter: &StackFilter,
+    ) -> Result<Merged, QueryError> {
+        let keep = Keep {
+            stacks: true,
+            only_series: self.selected_series(question).await?,
+            ..Keep::default()
+        };
+        let sums = self.sums(question, &keep).await?;
+        let (stacks, names) = self.named(question, &sums).await?;
+        let profile_type = question.profile_type.clone();
+        Ok(stacks.merged(profile_type, &sums, (&names, filter)))
+    }
+
+    /// How much of what was counted has its names, by what is asked, in steps if they are asked for.
+    ///
+    /// # Errors
+    /// If rows or the dictionary cannot be read, do not fit into memory, or have expired.
+    pub async fn coverage(
+        &self,
+        question: &Question,
+        by: CoverageBy,
+        step_seconds: Option<u32>,
+    ) -> Result<Coverage, QueryError> {
+        let keep = Keep {
+            stacks: true,
+            labels: by.service || by.version || by.deployment,
+            step_micros: step_seconds.map(|step| i64::from(step.max(1)) * 1_000_000),
+            only_series: self.selected_series(question).await?,
+            ..Keep::default()
+        };
+        let sums = self.sums(question, &keep).await?;
+        let (stacks, names) = self.named(question, &sums).await?;
+        Ok(coverage(&sums, (&stacks, &names), by))
+    }
+
+    async fn sums(&self, question: &Question, keep: &Keep) -> Result<Sums, QueryError> {
+        scan::sums((&self.engine, &self.readings), question, keep).await
+    }
+
+    /// What the stacks of some sums are, and the names of their frames.
+    async fn named(&self, question: &Question, sums: &Sums) -> Result<(Stacks, Names), QueryError> {
+        let services = question.selector.values_of("service");
+        let hours = question.window.hours();
+        let stacks = self
+            .dictionary
+            .stacks(hours, services.as_ref(), sums.stacks())
+            .await?;
+        let names = self.symbols.resolve(&stacks.wanted()).await;
+        Ok((stacks, names))
+    }
+
+    /// The series that are selected, of the hours that the window has something of.
+    async fn series_of(&self, question: &Question) -> Result<BTreeMap<i64, Arc<Series>>, QueryError> {
+        let services = question.selector.values_of("service");
+        let hours = question.window.hours();
+        let mut series = self.dictionary.series(hours, services.as_ref()).await?;
+        series.retain(|_, series| {
+            let label = |name: &str| series.label(name).unwrap_or_default();
+            question.selector.matches(label)
+        });
+        Ok(series)
+    }
+
+    /// The series that count, where labels decide that rows have not.
+    async fn selected_series(
+        &self,
+        question: &Question,
+    ) -> Result<Option<Arc<FxHashSet<i64>>>, QueryError> {
+        if question.selector.is_about(&TOTAL_LABELS) {
+            return Ok(None);
+        }
+        let series = self.series_of(question).await?;
+        Ok(series_ids(question, Some(&series)))
+    }
+}
+
+/// The numbers of the series that count, where labels decide that rows have not.
+fn series_ids(
+    question: &Question,
+    series: Option<&BTreeMap<i64, Arc<Series>>>,
+) -> Option<Arc<FxHashSet<i64>>> {
+    let series = series.filter(|_series| !question.selector.is_about(&TOTAL_LABELS))?;
+    Some(Arc::new(series.keys().copied().collect()))
+}

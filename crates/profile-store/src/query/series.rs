@@ -1,0 +1,124 @@
+//! How much was counted over time, by labels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::failure::QueryError;
+use super::question::{Question, StackFilter, TOTAL_LABELS};
+use super::scan::Keep;
+use super::sums::Group;
+use super::{Queries, series_ids};
+use crate::rows::Series;
+use crate::view::NamesLacking;
+
+/// By what lines are made, and how far apart their points are.
+#[derive(Clone, Debug, Default)]
+pub struct LinesBy {
+    /// Labels.
+    pub labels: Vec<String>,
+    /// Seconds from one point to the next.
+    pub step_seconds: u32,
+}
+
+/// Lines over time.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// The largest first.
+    pub lines: Vec<Line>,
+    /// Why names are not complete, if they were needed and are not.
+    pub names_lacking: Option<NamesLacking>,
+}
+
+/// One line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The values of its labels, in the order that they were asked for; one that series lack is empty.
+    pub labels: Vec<Arc<str>>,
+    /// Start of the step in seconds since 1970, and the value in it.
+    pub points: BTreeMap<i64, i128>,
+}
+
+impl Line {
+    /// The sum of its points.
+    pub fn total(&self) -> i128 {
+        self.points.values().sum()
+    }
+}
+
+impl Queries {
+    /// What was counted over time, of stacks that pass.
+    ///
+    /// # Errors
+    /// If rows or the dictionary cannot be read, do not fit into memory, or have expired.
+    pub async fn series(
+        &self,
+        question: &Question,
+        filter: &StackFilter,
+        by: &LinesBy,
+    ) -> Result<Lines, QueryError> {
+        let is_of_series = |label: &String| !TOTAL_LABELS.contains(&label.as_str());
+        let needs_series = by.labels.iter().any(is_of_series);
+        let series = if needs_series || !question.selector.is_about(&TOTAL_LABELS) {
+            Some(self.series_of(question).await?)
+        } else {
+            None
+        };
+        let mut keep = Keep {
+            only_series: series_ids(question, series.as_ref()),
+            ..Keep::default()
+        };
+        let mut names_lacking = None;
+        if !filter.is_empty() {
+            keep.stacks = true;
+            let sums = self.sums(question, &keep).await?;
+            let (stacks, names) = self.named(question, &sums).await?;
+            names_lacking = names.lacking().cloned();
+            keep.only_stacks = Some(Arc::new(stacks.passing(&names, filter)));
+            keep.stacks = false;
+        }
+        keep.labels = by.labels.iter().any(|label| !is_of_series(label));
+        keep.series = needs_series;
+        keep.step_micros = Some(i64::from(by.step_seconds.max(1)) * 1_000_000);
+        let sums = self.sums(question, &keep).await?;
+        let mut lines: FxHashMap<Vec<Arc<str>>, BTreeMap<i64, i128>> = FxHashMap::default();
+        for (group, _, weight) in sums.iter() {
+            let labels = by.labels.iter();
+            let labels = labels.map(|name| label_of(group, series.as_ref(), name));
+            let points = lines.entry(labels.collect()).or_default();
+            let second = group.step.unwrap_or_default().div_euclid(1_000_000);
+            let point = points.entry(second).or_default();
+            *point = point.saturating_add(weight.value);
+        }
+        let lines = lines.into_iter();
+        let mut lines: Vec<Line> = lines
+            .map(|(labels, points)| Line { labels, points })
+            .collect();
+        lines.sort_by(|a, b| {
+            let totals = b.total().cmp(&a.total());
+            totals.then_with(|| a.labels.cmp(&b.labels))
+        });
+        Ok(Lines {
+            lines,
+            names_lacking,
+        })
+    }
+}
+
+/// The value that the rows of a group have of a label.
+fn label_of(
+    group: &Group,
+    series: Option<&BTreeMap<i64, Arc<Series>>>,
+    name: &str,
+) -> Arc<str> {
+    if let Some(place) = TOTAL_LABELS.iter().position(|label| *label == name) {
+        let labels = group.labels.as_ref().and_then(|labels| labels.get(place));
+        return labels.map_or_else(|| "".into(), Arc::clone);
+    }
+    let of_group = group.series.and_then(|id| series?.get(&id));
+    of_group
+        .and_then(|series| series.label(name))
+        .unwrap_or_default()
+        .into()
+}

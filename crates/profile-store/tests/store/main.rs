@@ -1,0 +1,6 @@
+//! The profile store over real stores: a folder and an S3 server.
+
+#![cfg(test)]
+
+mod symbol_server;
+mod symbols;
