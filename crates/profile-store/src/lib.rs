@@ -3,6 +3,8 @@
 
 pub mod answers;
 pub mod clock;
+pub mod files;
+pub mod objects;
 pub mod rows;
 pub mod selector;
 pub mod symbols;

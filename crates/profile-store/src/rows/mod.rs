@@ -25,4 +25,4 @@ pub use measure::CPU;
 pub use minute::by_minute;
 pub use observed::observed;
 pub use reading::{Arrival, BATCH_ROWS_MAX, SERIES_MAX, batch};
-pub use series::{Series, SeriesId};
+pub use series::{Series, SeriesError, SeriesId};

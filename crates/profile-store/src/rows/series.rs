@@ -31,7 +31,52 @@ pub struct Series {
     labels: Vec<(Arc<str>, Arc<str>)>,
 }
 
+/// Labels that are no series.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeriesError {
+    /// A series has its labels in order of their names, each once.
+    #[error("label {0:?} is not behind the one before it")]
+    Order(Arc<str>),
+    /// The number is that of other labels.
+    #[error("labels of series {found} under the number {expected}")]
+    OtherNumber {
+        /// The number of the labels.
+        found: SeriesId,
+        /// The number that they stood under.
+        expected: SeriesId,
+    },
+}
+
 impl Series {
+    /// The series of labels as they are stored.
+    ///
+    /// # Errors
+    /// If they are not in bytewise order of their names, each name once.
+    pub fn of_labels(labels: Vec<(Arc<str>, Arc<str>)>) -> Result<Self, SeriesError> {
+        let mut pairs = labels.iter().zip(labels.iter().skip(1));
+        if let Some((_, (name, _))) = pairs.find(|(before, behind)| before.0 >= behind.0) {
+            return Err(SeriesError::Order(Arc::clone(name)));
+        }
+        Ok(Self::new(labels))
+    }
+
+    /// The series of labels as they are stored under a number.
+    ///
+    /// # Errors
+    /// If they are not in order, or have another number: then they were damaged, or written by a version with another rule.
+    pub fn stored(
+        expected: SeriesId,
+        labels: Vec<(Arc<str>, Arc<str>)>,
+    ) -> Result<Self, SeriesError> {
+        let series = Self::of_labels(labels)?;
+        let found = series.id;
+        if found != expected {
+            return Err(SeriesError::OtherNumber { found, expected });
+        }
+        Ok(series)
+    }
+
     /// The series of labels that are in order of their names, each name once.
     pub(super) fn new(labels: Vec<(Arc<str>, Arc<str>)>) -> Self {
         let mut hash = Sha256::new();
@@ -105,5 +150,26 @@ mod tests {
         // Computed by another program, from the documentation.
         let id = Series::new(labels.to_vec()).id();
         assert_eq!(id, SeriesId(4_049_093_579_995_433_277));
+    }
+
+    #[test]
+    fn stored_labels_are_believed_only_in_order_and_under_their_number() {
+        let label = |name: &str, value: &str| (Arc::from(name), Arc::from(value));
+        let labels = vec![label("a", "1"), label("b", "2")];
+        let series = Series::of_labels(labels.clone()).unwrap();
+        assert_eq!(
+            Series::stored(series.id(), labels.clone()),
+            Ok(series.clone())
+        );
+        let other = Series::stored(SeriesId(7), labels.clone());
+        let (found, expected) = (series.id(), SeriesId(7));
+        assert_eq!(other, Err(SeriesError::OtherNumber { found, expected }));
+        for wrong in [[1, 0], [0, 0]] {
+            let labels = wrong.map(|at: usize| labels[at].clone()).to_vec();
+            assert!(matches!(
+                Series::of_labels(labels),
+                Err(SeriesError::Order(_))
+            ));
+        }
     }
 }

@@ -2,5 +2,8 @@
 
 #![cfg(test)]
 
+mod backends;
+mod files;
+mod objects;
 mod symbol_server;
 mod symbols;

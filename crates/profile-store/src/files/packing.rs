@@ -1,0 +1,95 @@
+//! How tightly a file is packed: what was measured to be smallest and still fast enough, see the figures in BENCHMARKS.md.
+
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::schema::types::ColumnPath;
+
+use super::schema::Table;
+
+/// Rows of a row group: what is passed over or read as one. Half as many cost 5 % of size.
+const ROW_GROUP_ROWS_MAX: usize = 1 << 20;
+
+/// Rows of a page: each is compressed alone, and small ones compress worse.
+const PAGE_ROWS_MAX: usize = 1 << 18;
+
+/// Bytes of a page before compression, which a reader has in memory at once.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of the distinct values of a column in a row group: 400,000 stacks. Beyond, values stand where they are.
+const DICTIONARY_BYTES_MAX: usize = 8 << 20;
+
+/// How much work goes into making a file small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Of rows as they came: written every second, read for an hour or so.
+    Fresh,
+    /// Of a compaction: written once, read for weeks.
+    Compacted,
+}
+
+impl Packing {
+    fn level(self) -> i32 {
+        match self {
+            Self::Fresh => 1,
+            Self::Compacted => 3,
+        }
+    }
+
+    pub(super) fn properties(
+        self,
+        table: Table,
+        footer: Option<Vec<KeyValue>>,
+    ) -> Result<WriterProperties, ParquetError> {
+        let level = ZstdLevel::try_new(self.level())?;
+        let mut builder = WriterProperties::builder()
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_created_by(concat!("unhex-store ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(Compression::ZSTD(level))
+            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS_MAX))
+            .set_data_page_row_count_limit(PAGE_ROWS_MAX)
+            .set_data_page_size_limit(PAGE_BYTES_MAX)
+            .set_dictionary_page_size_limit(DICTIONARY_BYTES_MAX)
+            .set_dictionary_enabled(true)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_offset_index_disabled(true)
+            .set_sorting_columns(Some(sorting(table)))
+            .set_key_value_metadata(footer);
+        for column in table.with_statistics() {
+            builder = builder
+                .set_column_statistics_enabled(ColumnPath::from(*column), EnabledStatistics::Chunk);
+        }
+        for column in plain(table, self) {
+            let path = ColumnPath::from(*column);
+            builder = builder
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        Ok(builder.build())
+    }
+}
+
+/// Columns whose values hardly repeat, or repeat in a way that differences show.
+fn plain(table: Table, packing: Packing) -> &'static [&'static str] {
+    match (table, packing) {
+        (Table::Samples, Packing::Fresh) => &["ts"],
+        (Table::Totals, _) => &["count", "value"],
+        (Table::Series, _) => &["series_id"],
+        (Table::Frames, _) => &["address"],
+        (Table::Samples, Packing::Compacted) | (Table::Stacks, _) => &[],
+    }
+}
+
+fn sorting(table: Table) -> Vec<SortingColumn> {
+    let schema = table.schema();
+    let columns = table.sorted_by().iter();
+    let at = columns.filter_map(|column| schema.index_of(column).ok());
+    at.filter_map(|at| i32::try_from(at).ok())
+        .map(|column_idx| SortingColumn {
+            column_idx,
+            descending: false,
+            nulls_first: false,
+        })
+        .collect()
+}
