@@ -1,0 +1,126 @@
+//! Everything that a running store is made of, wired once from the configuration.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::append::{Appender, AppenderParts};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::ingest::{Ingest, IngestParts};
+use crate::metrics::Metrics;
+use crate::objects::{self, Objects};
+use crate::observe::{Notes, SetupError};
+
+/// The folder of the table within the data folder.
+const TABLE: &str = "table";
+
+/// What every handler may use; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App(Arc<Parts>);
+
+/// What an [`App`] is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The configuration that it was made from.
+    pub config: Arc<Config>,
+    /// Where the table lies.
+    pub objects: Objects,
+    /// Takes messages of profiles.
+    pub ingest: Ingest,
+    /// What Prometheus scrapes.
+    pub metrics: Arc<Metrics>,
+    /// Work that goes on behind requests; a stop waits for it.
+    pub background: Background,
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// The tasks that outlive the request that started them, all owned here.
+#[derive(Clone, Debug, Default)]
+pub struct Background {
+    /// Spawns them, and waits for them at a stop.
+    pub tasks: TaskTracker,
+    /// Cancelled when the server stops to listen: windows are written without waiting for more.
+    pub draining: CancellationToken,
+    /// Cancelled when all requests are answered: endless tasks end then, others finish what they do.
+    pub stopping: CancellationToken,
+}
+
+/// Why the store cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The folder or bucket cannot be used.
+    #[error("the table cannot be opened")]
+    Objects(#[from] objects::OpenError),
+    /// The address of the symbol server cannot be used.
+    #[error(transparent)]
+    Symbols(#[from] SetupError),
+}
+
+impl App {
+    /// Opens the table and wires everything to it. Runs within a tokio runtime.
+    ///
+    /// # Errors
+    /// If the folder or bucket cannot be used.
+    pub async fn open(config: Config) -> Result<Self, OpenError> {
+        let background = Background::default();
+        let metrics = Arc::new(Metrics::new(config.limits.label_sets_max));
+        let objects = open_objects(&config).await?;
+        let objects = objects.observed(observer(&metrics));
+        let clock = Clock::system();
+        let notes = Notes::open(&config, &metrics)?;
+        notes.run(&background.tasks, &background.stopping);
+        let appender = Appender::new(AppenderParts {
+            objects: objects.clone(),
+            clock: clock.clone(),
+            metrics: Arc::clone(&metrics),
+            limits: config.limits.clone(),
+        });
+        appender.run(
+            &background.tasks,
+            background.draining.clone(),
+            background.stopping.clone(),
+        );
+        let ingest = Ingest::new(IngestParts {
+            appender,
+            notes,
+            clock,
+            metrics: Arc::clone(&metrics),
+            tasks: background.tasks.clone(),
+            config: &config,
+        });
+        Ok(Self(Arc::new(Parts {
+            config: Arc::new(config),
+            objects,
+            ingest,
+            metrics,
+            background,
+        })))
+    }
+}
+
+/// The bucket, if one is configured, else the folder.
+async fn open_objects(config: &Config) -> Result<Objects, objects::OpenError> {
+    match &config.s3 {
+        Some(options) => Objects::bucket(options).await,
+        None => Objects::folder(&config.data.join(TABLE)),
+    }
+}
+
+fn observer(metrics: &Arc<Metrics>) -> objects::Observer {
+    let metrics = Arc::clone(metrics);
+    Arc::new(move |request| {
+        let words = [request.operation.as_str(), request.outcome.as_str()];
+        metrics.object_request(words, request.bytes, request.took);
+    })
+}

@@ -1,0 +1,115 @@
+//! The rows of a window as files: by hour, a segment each, and what its numbers stand for.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+use sha2::{Digest as _, Sha256};
+
+use super::RequestHash;
+use super::numbers::{Durable, NewNumbers};
+use super::window::WriteError;
+use crate::files::{Packing, samples_to_parquet};
+use crate::rows::{Batch, SampleRow};
+use crate::table::names::{ContentHash, Hour, PublishId, SegmentName};
+
+const MICROS_PER_HOUR: i64 = 3_600_000_000;
+
+/// The rows of a window in one hour.
+pub(super) struct Part {
+    pub(super) hour: Hour,
+    /// By the place of their message in the window.
+    pub(super) rows: Vec<(usize, Vec<SampleRow>)>,
+}
+
+/// What is shared by the parts of a window.
+pub(super) struct Shared {
+    pub(super) id: PublishId,
+    pub(super) hashes: Vec<RequestHash>,
+    pub(super) batches: Vec<Batch>,
+}
+
+/// Takes the rows out of the batches, by hour.
+pub(super) fn split(batches: &mut [Batch]) -> Result<Vec<Part>, WriteError> {
+    let mut parts: FxHashMap<i64, Vec<(usize, Vec<SampleRow>)>> = FxHashMap::default();
+    for (message, batch) in batches.iter_mut().enumerate() {
+        let rows = std::mem::take(&mut batch.rows);
+        let hour = |row: &SampleRow| row.time_unix_micros.div_euclid(MICROS_PER_HOUR);
+        let first = rows.first().map(hour);
+        if let Some(first) = first.filter(|first| rows.iter().all(|row| hour(row) == *first)) {
+            parts.entry(first).or_default().push((message, rows));
+            continue;
+        }
+        let mut by_hour: FxHashMap<i64, Vec<SampleRow>> = FxHashMap::default();
+        for row in rows {
+            by_hour.entry(hour(&row)).or_default().push(row);
+        }
+        for (hour, rows) in by_hour {
+            parts.entry(hour).or_default().push((message, rows));
+        }
+    }
+    let parts = parts.into_iter().map(|(hour, rows)| {
+        let micros = hour.saturating_mul(MICROS_PER_HOUR);
+        let named = Timestamp::from_microsecond(micros).ok();
+        let hour = named.and_then(|time| Hour::of(time).ok());
+        let hour = hour.ok_or(WriteError::NoHour { micros })?;
+        Ok(Part { hour, rows })
+    });
+    parts.collect()
+}
+
+/// A part of a window as files.
+pub(super) struct Encoded {
+    #[expect(
+        dead_code,
+        reason = "the files of the dictionary come with their tables"
+    )]
+    pub(super) new: NewNumbers,
+    pub(super) durable: Durable,
+    pub(super) segment: SegmentName,
+    pub(super) rows: Bytes,
+}
+
+/// Takes CPU time: some 200 ns a row.
+pub(super) fn encode(
+    hour: Hour,
+    requests: &[(usize, RequestHash)],
+    rows: Vec<(usize, Vec<SampleRow>)>,
+    mut durable: Durable,
+    shared: &Shared,
+) -> Result<Encoded, WriteError> {
+    let mut new = NewNumbers::default();
+    for (message, rows) in &rows {
+        if let Some(batch) = shared.batches.get(*message) {
+            durable.add(rows, batch, &mut new);
+        }
+    }
+    let rows: Vec<SampleRow> = match <[_; 1]>::try_from(rows) {
+        Ok([(_, rows)]) => rows,
+        Err(several) => several.into_iter().flat_map(|(_, rows)| rows).collect(),
+    };
+    let mut requests: Vec<RequestHash> = requests.iter().map(|(_, hash)| *hash).collect();
+    requests.sort_unstable();
+    let segment = SegmentName {
+        hour,
+        id: shared.id,
+        content: content(hour, &requests),
+        rows: rows.len() as u64,
+    };
+    let rows = samples_to_parquet(&rows, &requests, Packing::Fresh)?;
+    Ok(Encoded {
+        new,
+        durable,
+        segment,
+        rows,
+    })
+}
+
+/// The same for a resend of the whole segment.
+fn content(hour: Hour, requests: &[RequestHash]) -> ContentHash {
+    let mut hash = Sha256::new();
+    hash.update(hour.to_string());
+    for request in requests {
+        hash.update(request.0);
+    }
+    ContentHash(hash.finalize().into())
+}
