@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::merged::Merged;
+use super::merged::{FrameNumber, Merged};
 use super::shown::{ShownFunction, ShownKind};
 
 /// The functions of a query in the order of their texts.
@@ -77,5 +77,44 @@ fn tell_apart(merged: &Merged, functions: &mut [ShownFunction]) {
             };
             function.name = format!("{} [{whose}]", function.name).into();
         }
+    }
+}
+
+/// Numbers for each frame's functions, innermost first: small, since it is looked at for each frame of each stack.
+#[derive(Debug)]
+pub(super) struct FrameFunctions {
+    pool: Vec<u32>,
+    /// Where each frame ends in the pool.
+    ends: Vec<u32>,
+}
+
+impl FrameFunctions {
+    /// From a number for each function.
+    pub(super) fn of(merged: &Merged, numbers: &[u32]) -> Self {
+        let mut all = Self {
+            pool: Vec::new(),
+            ends: Vec::with_capacity(merged.frames().len()),
+        };
+        for frame in merged.frames() {
+            let calls = merged.calls_of(frame).iter();
+            let of = calls.filter_map(|call| numbers.get(call.function.index()));
+            all.pool.extend(of);
+            all.ends
+                .push(u32::try_from(all.pool.len()).unwrap_or(u32::MAX));
+        }
+        all
+    }
+
+    #[inline]
+    pub(super) fn of_frame(&self, frame: FrameNumber) -> &[u32] {
+        let place = frame.index();
+        let Some(end) = self.ends.get(place) else {
+            return &[];
+        };
+        let before = place.checked_sub(1);
+        let start = before.and_then(|before| self.ends.get(before));
+        let start = start.copied().unwrap_or_default();
+        let range = start as usize..*end as usize;
+        self.pool.get(range).unwrap_or_default()
     }
 }

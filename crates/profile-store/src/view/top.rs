@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::merged::{FunctionNumber, Merged};
-use super::names::Names;
+use super::merged::Merged;
+use super::names::{FrameFunctions, Names};
 use super::shown::{ShownFunction, ShownKind, Weight};
 use crate::answers::{Asked, TopAnswer, TopFunction};
 
@@ -55,15 +55,17 @@ struct Line {
 pub fn top(merged: &Merged, options: TopOptions, asked: Asked) -> TopAnswer {
     let names = Names::of(merged);
     let (groups, group_of) = groups(&names, options.by);
-    let group = |number: FunctionNumber| {
-        let rank = names.ranks.get(number.index()).copied()?;
-        group_of.get(rank as usize).copied()
-    };
+    let group = |rank: &u32| group_of.get(*rank as usize).copied().unwrap_or(u32::MAX);
+    let numbers: Vec<u32> = names.ranks.iter().map(group).collect();
+    let frames = FrameFunctions::of(merged, &numbers);
     let mut lines = vec![Line::default(); groups.len()];
     for (stack, number) in merged.stacks().zip(1..) {
-        let calls = stack.frames.iter().flat_map(|frame| merged.calls(*frame));
-        for (depth, place) in calls.map(|call| group(call.function)).enumerate() {
-            let Some(line) = place.and_then(|place| lines.get_mut(place as usize)) else {
+        let places = stack
+            .frames
+            .iter()
+            .flat_map(|frame| frames.of_frame(*frame));
+        for (depth, place) in places.enumerate() {
+            let Some(line) = lines.get_mut(*place as usize) else {
                 continue;
             };
             if depth == 0 {

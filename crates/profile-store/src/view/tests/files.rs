@@ -9,26 +9,26 @@ use super::*;
 
 #[test]
 fn folded_stacks_are_lines_from_the_root() {
-    let lines: Vec<String> = FoldedLines::of(Tree::of(&example(), None)).collect();
+    let lines: Vec<String> = FoldedLines::of(Tree::whole(&example())).collect();
     assert_eq!(
         lines.concat(),
-        "main 300000000\n\
+        "handle;main;handle;handle;read_iter 100000000\n\
+         main 300000000\n\
          main;find;hash: 2 400000000\n\
          main;libfoo.so@0x1a2b [bb02] 120000000\n\
-         main;libfoo.so@0x1a2b [cc03] 80000000\n\
-         handle;main;handle;handle;read_iter 100000000\n"
+         main;libfoo.so@0x1a2b [cc03] 80000000\n"
     );
     let mut odd = Merged::new(ProfileType::of("inuse_space:bytes"));
     let name = odd.frame(&named("operator\n\tnew;x"), &[]);
     odd.stack(&[name], Weight { count: 1, value: 2 });
     odd.stack(&[], Weight { count: 1, value: 3 });
-    let lines: Vec<String> = FoldedLines::of(Tree::of(&odd, None)).collect();
+    let lines: Vec<String> = FoldedLines::of(Tree::whole(&odd)).collect();
     assert_eq!(lines.concat(), "[no stack] 3\noperator new:x 2\n");
 }
 
 #[test]
 fn a_flame_graph_is_a_walk_in_columns() {
-    let tree = Tree::of(&example(), Some(6));
+    let tree = Tree::whole(&example()).cut_to(6);
     let answer = flame_graph(&tree, Asked::default());
     let name = |place: &u32| {
         let [name, _, _, kind] = answer.functions[*place as usize];
@@ -69,7 +69,7 @@ fn boxes(picture: &[u8]) -> Vec<String> {
 
 #[test]
 fn a_picture_has_title_question_and_exact_boxes() {
-    let picture = svg(&Tree::of(&example(), None), &heading()).unwrap();
+    let picture = svg(&Tree::whole(&example()), &heading()).unwrap();
     let text = String::from_utf8(picture.clone()).unwrap();
     assert!(text.contains(">CPU time</text>"), "{text}");
     assert!(text.contains("{service=&quot;checkout&quot;}"), "{text}");
@@ -118,7 +118,7 @@ fn names_that_look_like_syntax_do_not_break_a_picture() {
             },
         );
     }
-    let picture = svg(&Tree::of(&odd, None), &heading()).unwrap();
+    let picture = svg(&Tree::whole(&odd), &heading()).unwrap();
     let boxes = boxes(&picture);
     assert_eq!(boxes.len(), 17, "{boxes:#?}");
     assert_eq!(boxes.iter().filter(|of| of.starts_with("a (")).count(), 2);
@@ -131,10 +131,7 @@ fn names_that_look_like_syntax_do_not_break_a_picture() {
         "{boxes:#?}"
     );
     // Nothing at all is a picture, too.
-    let none = svg(
-        &Tree::of(&Merged::new(ProfileType::cpu()), None),
-        &heading(),
-    );
+    let none = svg(&Tree::whole(&Merged::new(ProfileType::cpu())), &heading());
     assert!(
         String::from_utf8(none.unwrap())
             .unwrap()
@@ -149,7 +146,7 @@ fn a_picture_is_bounded_in_depth_and_in_values() {
     let stack: Vec<FrameNumber> = names.into_iter().cycle().take(16_384).collect();
     let value = i128::from(u64::MAX) * 1_000;
     deep.stack(&stack, Weight { count: 1, value });
-    let picture = svg(&Tree::of(&deep, None), &heading()).unwrap();
+    let picture = svg(&Tree::whole(&deep), &heading()).unwrap();
     let boxes = boxes(&picture);
     assert_eq!(boxes.len(), 1 + SVG_DEPTH_MAX as usize);
     assert!(boxes[1].starts_with("odd (18,446,7"), "{}", boxes[1]);
@@ -157,7 +154,7 @@ fn a_picture_is_bounded_in_depth_and_in_values() {
 
 #[test]
 fn a_file_for_speedscope_follows_its_schema() {
-    let tree = Tree::of(&example(), None);
+    let tree = Tree::whole(&example());
     let file = serde_json::to_string(&speedscope(&tree, &heading())).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
     // The rules of file-format-schema.json, for a sampled profile.
@@ -186,8 +183,8 @@ fn a_file_for_speedscope_follows_its_schema() {
     assert_eq!(sum, 1_000_000_000);
     // The root first.
     let name = |of: &Value| frames[place(of)]["name"].as_str().unwrap();
-    let second: Vec<&str> = samples[1].as_array().unwrap().iter().map(name).collect();
-    assert_eq!(second, ["main", "find", "hash; 2"]);
+    let third: Vec<&str> = samples[2].as_array().unwrap().iter().map(name).collect();
+    assert_eq!(third, ["main", "find", "hash; 2"]);
     let allowed = [
         "$schema",
         "shared",
@@ -287,4 +284,35 @@ fn a_sum_that_pprof_cannot_say_is_an_error_that_names_it() {
     large.stack(&[], Weight { count: 1, value });
     let error = pprof(&large, &heading()).unwrap_err().to_string();
     assert!(error.contains("9223372036854775808"), "{error}");
+}
+
+/// By hand, with Debian's golang-go, which is too large for the usual tests: `cargo test -p unhex-profile-store --lib go_tool_pprof -- --ignored`.
+#[test]
+#[ignore = "needs golang-go"]
+fn go_tool_pprof_prints_the_same_functions_and_totals() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("merged.pb.gz");
+    std::fs::write(&path, pprof(&example(), &heading()).unwrap()).unwrap();
+    let arguments = ["tool", "pprof", "-top", "-nodecount=20", "-symbolize=none"];
+    let mut command = std::process::Command::new("go");
+    let output = command.args(arguments).arg(&path).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert!(text.contains("Type: cpu"), "{text}");
+    let lines = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let lines: Vec<String> = lines.collect();
+    for expected in [
+        "400ms 40.00% 40.00% 400ms 40.00% hash; 2 (inline)",
+        "300ms 30.00% 70.00% 1000ms 100% main",
+        "120ms 12.00% 82.00% 120ms 12.00% libfoo.so@0x1a2b [bb02]",
+        "80ms 8.00% 100% 80ms 8.00% libfoo.so@0x1a2b [cc03]",
+    ] {
+        assert!(
+            lines.iter().any(|line| line == expected),
+            "{expected}: {text}"
+        );
+    }
 }

@@ -84,10 +84,7 @@ fn filters_keep_whole_stacks() {
     let filtered = |texts: FilterTexts<'_>| {
         let merged = StackFilter::new(texts).unwrap().apply(example());
         let total = merged.total().value / 1_000_000;
-        assert_eq!(
-            Tree::of(&merged, None).nodes()[0].total,
-            merged.total().value
-        );
+        assert_eq!(Tree::whole(&merged).nodes()[0].total, merged.total().value);
         (super::texts(&merged).len(), total)
     };
     let none = FilterTexts::default();

@@ -1,68 +1,111 @@
 //! Stacks to nodes: sorted, so that what two stacks have in common is what neighbours have in common.
 
+use super::{Label, Node};
 use crate::view::merged::Merged;
+use crate::view::names::FrameFunctions;
 
-/// A node before anything is cut. Each stands behind its parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RawNode {
-    /// The rank of the function; of the root none's.
-    pub(super) rank: u32,
-    /// The root is its own.
-    pub(super) parent: u32,
-    pub(super) total: i128,
-    pub(super) own: i128,
-}
-
-/// The nodes of all stacks, the root first, in the order of paths by rank.
-pub(super) fn nodes(merged: &Merged, ranks: &[u32]) -> Vec<RawNode> {
+/// The nodes of all stacks, the root first, each before its children and these by rank.
+pub(super) fn nodes(merged: &Merged, ranks: &[u32]) -> Vec<Node> {
     let paths = Paths::of(merged, ranks);
-    let mut nodes = vec![RawNode {
-        rank: 0,
-        parent: 0,
-        total: 0,
-        own: 0,
-    }];
-    // The nodes on the path to the stack before, the root first.
-    let mut on_path: Vec<u32> = vec![0];
+    let mut nodes = Nodes::new(paths.pool.len());
     let mut before: &[u32] = &[];
     for place in paths.sorted() {
         let path = paths.path(place);
         let in_common = before.iter().zip(path).take_while(|(a, b)| a == b).count();
-        on_path.truncate(in_common + 1);
+        nodes.leave(in_common);
         for rank in path.get(in_common..).unwrap_or_default() {
-            let parent = on_path.last().copied().unwrap_or_default();
-            // A query's frames are bounded far below 2^32.
-            on_path.push(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
-            nodes.push(RawNode {
-                rank: *rank,
-                parent,
-                total: 0,
-                own: 0,
-            });
+            nodes.enter(*rank);
         }
-        let end = on_path.last().copied().unwrap_or_default();
-        if let Some(node) = nodes.get_mut(end as usize) {
-            node.own = node.own.saturating_add(paths.value(place));
-        }
+        nodes.count(paths.value(place));
         before = path;
     }
-    add_up(&mut nodes);
-    nodes
+    nodes.leave(0);
+    nodes.finish()
 }
 
-/// Totals, from the last node to the first: children stand behind their parents.
-fn add_up(nodes: &mut [RawNode]) {
-    for place in (0..nodes.len()).rev() {
-        let Some(node) = nodes.get_mut(place) else {
-            continue;
-        };
-        node.total = node.total.saturating_add(node.own);
-        let (total, parent) = (node.total, node.parent as usize);
-        if place > 0
-            && let Some(parent) = nodes.get_mut(parent)
-        {
+/// A walk in the making. What was counted on the way is kept beside it until a node is left, so that each is written once.
+#[derive(Debug)]
+struct Nodes {
+    done: Vec<Node>,
+    root: Open,
+    /// The nodes on the path below the root.
+    open: Vec<Open>,
+}
+
+/// A node that the walk has not left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    place: u32,
+    total: i128,
+    own: i128,
+}
+
+impl Nodes {
+    fn new(capacity: usize) -> Self {
+        let mut done = Vec::with_capacity(capacity.saturating_add(1));
+        done.push(Node {
+            label: Label::Root,
+            depth: 0,
+            parent: 0,
+            total: 0,
+            own: 0,
+        });
+        Self {
+            done,
+            root: Open::default(),
+            open: Vec::new(),
+        }
+    }
+
+    fn last(&mut self) -> &mut Open {
+        self.open.last_mut().unwrap_or(&mut self.root)
+    }
+
+    fn enter(&mut self, rank: u32) {
+        let parent = self.last().place;
+        // A query's frames are bounded far below 2^32.
+        let place = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
+        let depth = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
+        self.done.push(Node {
+            label: Label::Function(rank),
+            depth: depth.saturating_add(1),
+            parent,
+            total: 0,
+            own: 0,
+        });
+        self.open.push(Open {
+            place,
+            ..Open::default()
+        });
+    }
+
+    fn count(&mut self, value: i128) {
+        let last = self.last();
+        last.own = last.own.saturating_add(value);
+    }
+
+    /// Goes up until the path has this length.
+    fn leave(&mut self, length: usize) {
+        while self.open.len() > length {
+            let Some(left) = self.open.pop() else { return };
+            let total = left.total.saturating_add(left.own);
+            self.write(left, total);
+            let parent = self.last();
             parent.total = parent.total.saturating_add(total);
         }
+    }
+
+    fn write(&mut self, open: Open, total: i128) {
+        if let Some(node) = self.done.get_mut(open.place as usize) {
+            node.total = total;
+            node.own = open.own;
+        }
+    }
+
+    fn finish(mut self) -> Vec<Node> {
+        let root = self.root;
+        self.write(root, root.total.saturating_add(root.own));
+        self.done
     }
 }
 
@@ -76,6 +119,7 @@ struct Paths {
 
 impl Paths {
     fn of(merged: &Merged, ranks: &[u32]) -> Self {
+        let frames = FrameFunctions::of(merged, ranks);
         let mut paths = Self {
             pool: Vec::new(),
             stacks: Vec::with_capacity(merged.stacks().len()),
@@ -83,9 +127,7 @@ impl Paths {
         for stack in merged.stacks() {
             let start = paths.pool.len();
             for frame in stack.frames.iter().rev() {
-                let calls = merged.calls(*frame).iter().rev();
-                let of = calls.filter_map(|call| ranks.get(call.function.index()));
-                paths.pool.extend(of);
+                paths.pool.extend(frames.of_frame(*frame).iter().rev());
             }
             let end = paths.pool.len();
             paths.stacks.push((start, end, stack.weight.value));

@@ -2,189 +2,147 @@
 
 use std::cmp::Reverse;
 
-use super::build::RawNode;
+use rustc_hash::FxHashMap;
+
 use super::{Label, Node};
 
-/// The nodes that stay, in the order of a walk, with what was cut as nodes of their own.
-pub(super) fn nodes(raw: &[RawNode], nodes_max: Option<usize>) -> Vec<Node> {
-    let kept = match nodes_max {
-        Some(max) if raw.len() > max => kept(raw, max),
-        _ => vec![true; raw.len()],
-    };
-    walk(raw, &kept)
+/// The nodes that stay: those with the largest totals, as many as there is room for, each parent among them, since its total is never less than a child's. Room is
+/// also for the node of what is cut, which each node needs that loses something. In the order of a walk, the largest child first, what is cut last.
+pub(super) fn nodes(all: &[Node], nodes_max: usize) -> Vec<Node> {
+    let largest = largest(all, nodes_max);
+    let stay = how_many_stay(all, &largest, nodes_max);
+    let kept = largest.get(..stay).unwrap_or_default();
+    walk(all, kept)
 }
 
-/// The nodes with the largest totals, as many as there is room for, each parent among them, since its total is never less than a child's. Room is also for the node
-/// of what is cut, which each node needs that does not keep all of its children.
-fn kept(raw: &[RawNode], nodes_max: usize) -> Vec<bool> {
-    let by_total = |place: &usize| (Reverse(total(raw, *place)), *place);
-    let mut order: Vec<usize> = (0..raw.len()).collect();
-    if order.len() > nodes_max {
-        order.select_nth_unstable_by_key(nodes_max, by_total);
-        order.truncate(nodes_max);
+/// So large that it goes before others: of equal ones the first of the walk, so that a parent is before its children.
+type Size = (Reverse<i128>, u32);
+
+/// The largest nodes, in order. Looks at each node once, and keeps at most twice as many as are wanted.
+fn largest(all: &[Node], count: usize) -> Vec<Size> {
+    let mut largest: Vec<Size> = Vec::with_capacity(count.saturating_mul(2).min(all.len()));
+    let mut least = None;
+    for (place, node) in (0..).zip(all) {
+        // Nodes come in order of their places: an equal one is behind those that are there.
+        if least.is_some_and(|least| node.total <= least) {
+            continue;
+        }
+        largest.push((Reverse(node.total), place));
+        if largest.len() >= count.saturating_mul(2) {
+            largest.select_nth_unstable(count);
+            largest.truncate(count);
+            least = largest.iter().map(|(Reverse(total), _)| *total).min();
+        }
     }
-    order.sort_unstable_by_key(by_total);
-    let mut missing = children(raw);
+    largest.sort_unstable();
+    largest.truncate(count);
+    largest
+}
+
+/// How many of the largest fit, together with nodes for what is cut of them.
+fn how_many_stay(all: &[Node], largest: &[Size], nodes_max: usize) -> usize {
+    // What is cut of each node that stays.
+    let mut rest: FxHashMap<u32, i128> = FxHashMap::default();
     let (mut nodes, mut stay) = (0, 0);
-    for (count, place) in (1..).zip(&order) {
-        let has_children = missing.get(*place).is_some_and(|missing| *missing > 0);
-        nodes += 1 + usize::from(has_children);
-        let parent = raw.get(*place).map_or(0, |node| node.parent as usize);
-        if *place > 0
-            && let Some(missing) = missing.get_mut(parent)
+    for (count, (Reverse(total), place)) in (1..).zip(largest) {
+        let Some(node) = all.get(*place as usize) else {
+            continue;
+        };
+        let of_children = total.saturating_sub(node.own);
+        rest.insert(*place, of_children);
+        nodes += 1 + usize::from(of_children != 0);
+        if *place != 0
+            && let Some(rest) = rest.get_mut(&node.parent)
         {
-            *missing -= 1;
-            nodes -= usize::from(*missing == 0);
+            let was_cut = *rest != 0;
+            *rest = rest.saturating_sub(*total);
+            nodes -= usize::from(was_cut && *rest == 0);
         }
         if nodes <= nodes_max {
             stay = count;
         }
     }
-    let mut kept = vec![false; raw.len()];
-    for place in order.iter().take(stay) {
-        if let Some(is_kept) = kept.get_mut(*place) {
-            *is_kept = true;
-        }
-    }
-    kept
-}
-
-fn total(raw: &[RawNode], place: usize) -> i128 {
-    raw.get(place).map_or(0, |node| node.total)
-}
-
-/// How many children each node has.
-fn children(raw: &[RawNode]) -> Vec<u32> {
-    let mut children = vec![0; raw.len()];
-    for node in raw.iter().skip(1) {
-        if let Some(count) = children.get_mut(node.parent as usize) {
-            *count += 1;
-        }
-    }
-    children
+    stay
 }
 
 /// What is still to be shown.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Kept { place: usize, depth: u32 },
-    Cut { total: i128, depth: u32 },
+    /// A node that stays, by its number among them.
+    Kept(usize),
+    /// What was cut of one.
+    Cut(Node),
 }
 
-fn walk(raw: &[RawNode], kept: &[bool]) -> Vec<Node> {
-    let families = Families::of(raw, kept);
-    let mut nodes = Vec::new();
-    let mut steps = vec![Step::Kept { place: 0, depth: 0 }];
+/// The nodes that stay, which are given in order of their totals.
+fn walk(all: &[Node], kept: &[Size]) -> Vec<Node> {
+    let families = Families::of(all, kept);
+    let mut nodes = Vec::with_capacity(kept.len());
+    let mut steps = vec![Step::Kept(0)];
     while let Some(step) = steps.pop() {
-        let (place, depth) = match step {
-            Step::Kept { place, depth } => (place, depth),
-            Step::Cut { total, depth } => {
-                nodes.push(Node {
-                    label: Label::Other,
-                    depth,
-                    total,
-                    own: total,
-                });
+        let number = match step {
+            Step::Kept(number) => number,
+            Step::Cut(node) => {
+                nodes.push(node);
                 continue;
             }
         };
-        let Some(node) = raw.get(place) else {
+        let Some(family) = families.all.get(number) else {
             continue;
         };
-        let label = match place {
-            0 => Label::Root,
-            _ => Label::Function(node.rank),
-        };
-        let RawNode { total, own, .. } = *node;
-        nodes.push(Node {
-            label,
-            depth,
-            total,
-            own,
-        });
-        let depth = depth + 1;
+        let node = family.node;
+        nodes.push(node);
         // What is pushed last is shown first.
-        if let Some(total) = families.cut(place) {
-            steps.push(Step::Cut { total, depth });
+        if family.rest != 0 {
+            steps.push(Step::Cut(Node {
+                label: Label::Other,
+                depth: node.depth.saturating_add(1),
+                total: family.rest,
+                own: family.rest,
+                ..node
+            }));
         }
-        let children = families.children(place).iter().rev();
-        steps.extend(children.map(|place| Step::Kept {
-            place: *place as usize,
-            depth,
-        }));
+        steps.extend(family.children.iter().rev().map(|child| Step::Kept(*child)));
     }
     nodes
 }
 
-/// Which children each node keeps, the largest first, and what it loses.
+/// The nodes that stay, by their order among them, with their children.
 #[derive(Debug)]
 struct Families {
-    /// Where the children of each node begin; one more for the end of the last.
-    starts: Vec<usize>,
-    children: Vec<u32>,
-    /// Of nodes that lose children, the sum of their totals.
-    cut: Vec<Option<i128>>,
+    all: Vec<Family>,
+}
+
+#[derive(Debug)]
+struct Family {
+    node: Node,
+    /// The largest first.
+    children: Vec<usize>,
+    /// What is cut.
+    rest: i128,
 }
 
 impl Families {
-    fn of(raw: &[RawNode], kept: &[bool]) -> Self {
-        let is_kept = |place: usize| kept.get(place).copied().unwrap_or_default();
-        let mut starts = vec![0_usize; raw.len() + 1];
-        let mut cut = vec![None; raw.len()];
-        for (place, node) in raw.iter().enumerate().skip(1) {
-            let parent = node.parent as usize;
-            if is_kept(place) {
-                if let Some(count) = starts.get_mut(parent + 1) {
-                    *count += 1;
-                }
-            } else if is_kept(parent)
-                && let Some(sum) = cut.get_mut(parent)
-            {
-                *sum = Some(sum.unwrap_or(0_i128).saturating_add(node.total));
-            }
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut next = starts.clone();
-        let mut children = vec![0_u32; sum];
-        for (place, node) in raw
-            .iter()
-            .enumerate()
-            .skip(1)
-            .filter(|(at, _)| is_kept(*at))
-        {
-            let Some(at) = next.get_mut(node.parent as usize) else {
+    fn of(all: &[Node], kept: &[Size]) -> Self {
+        let mut numbers: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut families: Vec<Family> = Vec::with_capacity(kept.len());
+        for (_, place) in kept {
+            let Some(node) = all.get(*place as usize) else {
                 continue;
             };
-            if let (Some(child), Ok(place)) = (children.get_mut(*at), u32::try_from(place)) {
-                *child = place;
+            let number = families.len();
+            numbers.insert(*place, number);
+            let parent = numbers.get(&node.parent).filter(|_| *place != 0);
+            if let Some(parent) = parent.and_then(|parent| families.get_mut(*parent)) {
+                parent.children.push(number);
+                parent.rest = parent.rest.saturating_sub(node.total);
             }
-            *at += 1;
+            families.push(Family {
+                node: *node,
+                children: Vec::new(),
+                rest: node.total.saturating_sub(node.own),
+            });
         }
-        for family in starts.windows(2) {
-            if let [start, end] = family
-                && let Some(family) = children.get_mut(*start..*end)
-            {
-                family.sort_unstable_by_key(|&of| (Reverse(total(raw, of as usize)), of));
-            }
-        }
-        Self {
-            starts,
-            children,
-            cut,
-        }
-    }
-
-    fn children(&self, place: usize) -> &[u32] {
-        let start = self.starts.get(place).copied().unwrap_or_default();
-        let end = self.starts.get(place + 1).copied().unwrap_or_default();
-        self.children.get(start..end).unwrap_or_default()
-    }
-
-    fn cut(&self, place: usize) -> Option<i128> {
-        self.cut.get(place).copied().flatten()
+        Self { all: families }
     }
 }

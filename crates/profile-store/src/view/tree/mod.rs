@@ -31,6 +31,8 @@ pub struct Node {
     pub label: Label,
     /// Calls from the root, whose depth is 0.
     pub depth: u32,
+    /// The place of the parent before anything was cut; the root is its own.
+    parent: u32,
     /// What was counted here and below: its own and the totals of its children, exactly.
     pub total: i128,
     /// What was counted in stacks that end here.
@@ -49,25 +51,34 @@ pub enum Label {
 }
 
 impl Tree {
-    /// The tree of all stacks, of which at most `nodes_max` nodes are left (but [`NODES_MIN`] always are): those with the largest totals. What is
-    /// cut of a node is in one more child of it, [`Label::Other`], so that all totals stay.
-    pub fn of(merged: &Merged, nodes_max: Option<usize>) -> Self {
+    /// The tree of all stacks, in order of the names.
+    pub fn whole(merged: &Merged) -> Self {
         let names = Names::of(merged);
-        let raw = build::nodes(merged, &names.ranks);
-        let raw_count = raw.len();
-        let nodes = cut::nodes(&raw, nodes_max.map(|max| max.max(NODES_MIN)));
-        let left = nodes.iter().filter(|node| node.label != Label::Other);
+        let nodes = build::nodes(merged, &names.ranks);
         Self {
             profile_type: merged.profile_type().clone(),
             total: merged.total(),
             functions: names.functions,
-            cut_nodes: raw_count - left.count(),
             nodes,
+            cut_nodes: 0,
             names_lacking: merged.names_lacking().cloned(),
         }
     }
 
-    /// The nodes, each before its children; these the largest first, what was cut last.
+    /// The nodes with the largest totals, at most so many (but [`NODES_MIN`] always are), the largest child first. What is cut of a node is in one more
+    /// child of it, [`Label::Other`], so that all totals stay.
+    #[must_use]
+    pub fn cut_to(self, nodes_max: usize) -> Self {
+        let nodes = cut::nodes(&self.nodes, nodes_max.max(NODES_MIN));
+        let left = nodes.iter().filter(|node| node.label != Label::Other);
+        Self {
+            cut_nodes: self.nodes.len().saturating_sub(left.count()),
+            nodes,
+            ..self
+        }
+    }
+
+    /// The nodes, each before its children.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

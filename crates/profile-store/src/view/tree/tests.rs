@@ -51,9 +51,14 @@ fn what_stacks_have_in_common_is_there_once() {
         (vec![4, 1], 9),
         (vec![3, 2, 1], 2),
     ];
-    let tree = Tree::of(&merged(&stacks), None);
+    let tree = Tree::whole(&merged(&stacks));
     assert_eq!(
         drawn(&tree),
+        "total 17 0\n  f1 17 0\n    f2 8 1\n      f3 7 7\n    f4 9 9\n"
+    );
+    let ordered = tree.cut_to(5);
+    assert_eq!(
+        drawn(&ordered),
         "total 17 0\n  f1 17 0\n    f4 9 9\n    f2 8 1\n      f3 7 7\n"
     );
 }
@@ -68,13 +73,13 @@ fn the_smallest_subtrees_of_each_node_are_cut_into_one() {
         (vec![6, 5], 20),
         (vec![7, 5], 1),
     ];
-    let tree = Tree::of(&merged(&stacks), Some(7));
+    let tree = Tree::whole(&merged(&stacks)).cut_to(7);
     assert_eq!(
         drawn(&tree),
         "total 110 0\n  f1 89 50\n    f2 30 30\n    (other) 9 9\n  f5 21 0\n    f6 20 20\n    (other) 1 1\n"
     );
     assert_eq!(tree.cut_nodes(), 3);
-    let least = Tree::of(&merged(&stacks), Some(0));
+    let least = Tree::whole(&merged(&stacks)).cut_to(0);
     assert_eq!(drawn(&least), "total 110 0\n  (other) 110 110\n");
 }
 
@@ -84,7 +89,7 @@ fn a_stack_as_deep_as_the_model_allows_is_a_tree() {
     let names = ["even", "odd"].map(|name| function(&mut merged, name));
     let deep: Vec<FrameNumber> = names.into_iter().cycle().take(16_384).collect();
     merged.stack(&deep, Weight { count: 1, value: 7 });
-    let tree = Tree::of(&merged, None);
+    let tree = Tree::whole(&merged);
     assert_eq!(tree.nodes().len(), 16_385);
     assert_eq!(
         tree.nodes().last().map(|node| (node.depth, node.own)),
@@ -120,10 +125,10 @@ proptest! {
     fn totals_are_exact_whatever_is_cut(stacks in stacks(), max in 0_usize..60) {
         let whole = merged(&stacks);
         let expected: i128 = stacks.iter().map(|(_, value)| i128::from(*value)).sum();
-        let all = Tree::of(&whole, None);
+        let all = Tree::whole(&whole);
         assert_exact(&all);
         prop_assert_eq!(all.nodes()[0].total, expected);
-        let cut = Tree::of(&whole, Some(max));
+        let cut = Tree::whole(&whole).cut_to(max);
         assert_exact(&cut);
         prop_assert_eq!(cut.nodes()[0].total, expected);
         prop_assert!(cut.nodes().len() <= max.max(NODES_MIN).max(1));
@@ -142,7 +147,8 @@ proptest! {
             state
         });
         let (one, other) = (merged(&stacks), merged(&shuffled));
-        prop_assert_eq!(drawn(&Tree::of(&one, None)), drawn(&Tree::of(&other, None)));
-        prop_assert_eq!(drawn(&Tree::of(&one, Some(max))), drawn(&Tree::of(&other, Some(max))));
+        prop_assert_eq!(drawn(&Tree::whole(&one)), drawn(&Tree::whole(&other)));
+        let cut = |merged: &Merged| drawn(&Tree::whole(merged).cut_to(max));
+        prop_assert_eq!(cut(&one), cut(&other));
     }
 }
