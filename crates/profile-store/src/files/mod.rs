@@ -6,6 +6,7 @@
 //! [`samples_to_parquet`] writes the rows of messages; [`TableWriter`] writes batches of any table, as compaction has them; [`read_requests`] reads which requests a
 //! segment has from its footer alone, [`RangeReader`] any file by ranges.
 
+mod dictionary;
 mod order;
 mod packing;
 mod ranges;
@@ -14,6 +15,10 @@ mod samples;
 mod schema;
 mod writer;
 
+pub use dictionary::{
+    DictionaryPart, FramesWanted, StackRow, StacksWanted, frames_to_parquet, merge_dictionary,
+    read_frames, read_series, read_stacks, series_to_parquet, stacks_to_parquet,
+};
 pub use packing::Packing;
 pub use ranges::RangeReader;
 pub use requests::{REQUESTS_KEY, RequestHash, read_requests};
@@ -36,6 +41,12 @@ pub enum FileError {
     /// The store fails.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
+    /// The file was swept since it was listed.
+    #[error("{key} is not there any more")]
+    Gone {
+        /// Which file.
+        key: String,
+    },
     /// A column that the schema has is missing.
     #[error("{table} without the column {column}")]
     NoColumn {
@@ -52,4 +63,22 @@ pub enum FileError {
         /// What is wrong.
         what: String,
     },
+}
+
+impl FileError {
+    /// Whether a file is not there any more that was listed: list again.
+    pub fn is_absence(&self) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(object_store::Error::NotFound { .. }) = error.downcast_ref() {
+                return true;
+            }
+            cause = error.source();
+        }
+        match self {
+            Self::Gone { .. } => true,
+            Self::Objects(error) => error.is_absence(),
+            _ => false,
+        }
+    }
 }

@@ -11,6 +11,12 @@ use super::schema::Table;
 /// Rows of a row group: what is passed over or read as one. Half as many cost 5 % of size.
 const ROW_GROUP_ROWS_MAX: usize = 1 << 20;
 
+/// Rows of a row group of series and frames.
+const NUMBERED_GROUP_ROWS_MAX: usize = 1 << 16;
+
+/// Rows of a row group of stacks: those of one service are read without those of others.
+const STACK_GROUP_ROWS_MAX: usize = 1 << 15;
+
 /// Rows of a page: each is compressed alone, and small ones compress worse.
 const PAGE_ROWS_MAX: usize = 1 << 18;
 
@@ -47,7 +53,7 @@ impl Packing {
             .set_writer_version(WriterVersion::PARQUET_1_0)
             .set_created_by(concat!("unhex-store ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(Compression::ZSTD(level))
-            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS_MAX))
+            .set_max_row_group_row_count(Some(group_rows(table)))
             .set_data_page_row_count_limit(PAGE_ROWS_MAX)
             .set_data_page_size_limit(PAGE_BYTES_MAX)
             .set_dictionary_page_size_limit(DICTIONARY_BYTES_MAX)
@@ -78,6 +84,14 @@ fn plain(table: Table, packing: Packing) -> &'static [&'static str] {
         (Table::Series, _) => &["series_id"],
         (Table::Frames, _) => &["address"],
         (Table::Samples, Packing::Compacted) | (Table::Stacks, _) => &[],
+    }
+}
+
+fn group_rows(table: Table) -> usize {
+    match table {
+        Table::Samples | Table::Totals => ROW_GROUP_ROWS_MAX,
+        Table::Series | Table::Frames => NUMBERED_GROUP_ROWS_MAX,
+        Table::Stacks => STACK_GROUP_ROWS_MAX,
     }
 }
 

@@ -7,6 +7,8 @@
 //! and read at once, and whoever sees the same objects computes the same table.
 //! docs/profile-table.md is the contract between versions of the program.
 //!
+//! [`dictionary`] is what the numbers in rows stand for; it needs none of this, since its facts are true however often they are read.
+//!
 //! [`names`] are the keys, [`record`] the JSON of records, [`fold`] what is live, what counts for
 //! nothing and what may be swept, [`plan`] what to compact and what expired. Nothing here does I/O or
 //! reads a clock: callers bring listings, bytes and the time.
@@ -33,6 +35,7 @@
 //!
 //! Who lists takes the time before the first page: [`names::Listing::add`] wants it.
 
+pub mod dictionary;
 pub mod fold;
 pub mod names;
 pub mod plan;

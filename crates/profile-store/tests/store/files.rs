@@ -114,14 +114,14 @@ fn rows_of(batch: &RecordBatch) -> Vec<Plain> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     runtime.unwrap().block_on(future)
 }
 
-fn in_memory() -> Objects {
+pub(crate) fn in_memory() -> Objects {
     Objects::over(Arc::new(object_store::memory::InMemory::new()))
 }
 

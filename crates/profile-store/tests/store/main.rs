@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod backends;
+mod dictionary;
 mod files;
 mod objects;
 mod symbol_server;

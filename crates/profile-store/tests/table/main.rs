@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod dictionary;
 mod fold;
 mod interleavings;
 mod objects;

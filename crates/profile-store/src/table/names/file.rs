@@ -152,7 +152,7 @@ impl fmt::Display for OutputName {
     }
 }
 
-fn parse_rows(text: &str) -> Result<u64, ParseNameError> {
+pub(in crate::table) fn parse_rows(text: &str) -> Result<u64, ParseNameError> {
     let rows: Option<u64> = text.parse().ok();
     rows.filter(|rows| (1..=ROWS_MAX).contains(rows) && rows.to_string() == text)
         .ok_or_else(|| ParseNameError::Rows(text.to_owned()))

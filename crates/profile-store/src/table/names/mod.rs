@@ -22,6 +22,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use content_hash::{ContentHash, ParseContentHashError};
+pub(in crate::table) use file::parse_rows;
 pub use file::{FileKind, OutputName, RESEND_MINUTES_MAX, ROWS_MAX, SegmentName};
 pub use hour::{Hour, HourError};
 pub use listing::{FOREIGN_SHOWN_MAX, Foreign, Listing, Output, Segment};
@@ -38,7 +39,7 @@ pub const OUTPUTS: &str = "out/";
 pub const RECORDS: &str = "rec/";
 
 /// The longest key that is looked at: the longest name has 160 bytes, and S3 allows 1,024.
-const KEY_BYTES_MAX: usize = 512;
+pub(in crate::table) const KEY_BYTES_MAX: usize = 512;
 
 /// Any object of the table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,7 +123,7 @@ impl fmt::Display for ObjectName {
 }
 
 /// The hour and what follows it, of a key without its folder.
-fn split<'a>(
+pub(in crate::table) fn split<'a>(
     key: &str,
     rest: &'a str,
     expected: &'static str,
@@ -131,7 +132,7 @@ fn split<'a>(
     Ok((hour.parse()?, name))
 }
 
-fn shape(key: &str, shape: &'static str) -> ParseNameError {
+pub(in crate::table) fn shape(key: &str, shape: &'static str) -> ParseNameError {
     ParseNameError::Shape {
         key: key.to_owned(),
         shape,

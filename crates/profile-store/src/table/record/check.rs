@@ -6,7 +6,7 @@ use std::fmt::Display;
 use super::UnsoundRecordError;
 
 /// Refuses more than `max` of something.
-pub(super) fn at_most(
+pub(in crate::table) fn at_most(
     what: &'static str,
     count: usize,
     max: usize,
@@ -18,7 +18,7 @@ pub(super) fn at_most(
 }
 
 /// Refuses what stands there twice.
-pub(super) fn distinct<T: Ord + Display>(
+pub(in crate::table) fn distinct<T: Ord + Display>(
     all: impl IntoIterator<Item = T>,
 ) -> Result<BTreeSet<T>, UnsoundRecordError> {
     let mut seen = BTreeSet::new();

@@ -7,7 +7,7 @@
 
 mod check;
 mod compaction;
-mod seal;
+pub(in crate::table) mod seal;
 mod tombstone;
 
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+pub(in crate::table) use check::{at_most, distinct};
 pub use compaction::{BASE_SEGMENTS_MAX, Compaction, OUTPUTS_MAX, RowTotals};
 pub use seal::BrokenSealError;
 pub use tombstone::{
@@ -166,18 +167,8 @@ impl Record {
     /// # Errors
     /// If it is damaged, of another version or kind, another record, or says what cannot be.
     pub fn read(json: &[u8], name: &RecordName) -> Result<Self, ReadRecordError> {
-        #[derive(Deserialize)]
-        struct Version {
-            version: u32,
-        }
-        if json.len() > RECORD_BYTES_MAX {
-            return Err(ReadRecordError::TooLong(json.len()));
-        }
         // Before the kind and the checksum: a newer version may do those otherwise.
-        let Version { version } = parsed(json)?;
-        if version != RECORD_VERSION {
-            return Err(ReadRecordError::UnknownVersion(version));
-        }
+        versioned(json)?;
         let record = match &name.kind {
             RecordKind::Unknown(word) => {
                 return Err(ReadRecordError::UnknownKind(word.to_string()));
@@ -209,7 +200,23 @@ impl Record {
     }
 }
 
-fn parsed<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadRecordError> {
+/// Refuses what is too long, and other versions than this program's.
+pub(in crate::table) fn versioned(json: &[u8]) -> Result<(), ReadRecordError> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    if json.len() > RECORD_BYTES_MAX {
+        return Err(ReadRecordError::TooLong(json.len()));
+    }
+    let Version { version } = parsed(json)?;
+    if version != RECORD_VERSION {
+        return Err(ReadRecordError::UnknownVersion(version));
+    }
+    Ok(())
+}
+
+pub(in crate::table) fn parsed<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadRecordError> {
     serde_json::from_slice(json).map_err(|error| ReadRecordError::NotJson(error.to_string()))
 }
 

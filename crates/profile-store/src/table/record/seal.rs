@@ -31,7 +31,7 @@ pub enum BrokenSealError {
 }
 
 /// A JSON object that has members, with its checksum and a newline.
-pub(super) fn seal(mut json: Vec<u8>) -> Vec<u8> {
+pub(in crate::table) fn seal(mut json: Vec<u8>) -> Vec<u8> {
     let hash = ContentHash::of(&json).to_string();
     json.pop();
     json.extend([BEFORE, hash.as_bytes(), BEHIND].concat());
@@ -42,7 +42,7 @@ pub(super) fn seal(mut json: Vec<u8>) -> Vec<u8> {
 ///
 /// # Errors
 /// If it has none, or another.
-pub(super) fn open(json: &[u8]) -> Result<Vec<u8>, BrokenSealError> {
+pub(in crate::table) fn open(json: &[u8]) -> Result<Vec<u8>, BrokenSealError> {
     let (rest, found) = split(json).ok_or(BrokenSealError::Missing)?;
     let object = [rest, b"}"].concat();
     let expected = ContentHash::of(&object);
