@@ -3,8 +3,16 @@
 #![cfg(test)]
 
 mod backends;
+mod compaction;
+mod crashes;
 mod dictionary;
+mod engine;
 mod files;
+mod fleet;
+mod ingested;
 mod objects;
+mod reading;
+mod replicas;
 mod symbol_server;
 mod symbols;
+mod watched;
