@@ -114,8 +114,8 @@ limits! {
     window_millis_max: Millis = 500, "UNHEX_STORE_WINDOW_MILLIS_MAX";
     /// Rows of a window, which is written at once when it has so many.
     window_rows_max: Count = 2_000_000, "UNHEX_STORE_WINDOW_ROWS_MAX";
-    /// How long a window may take to become durable, with all repetitions of its requests to the object
-    /// store, before its senders are told to come again. Senders have given up long before.
+    /// How long a message waits for its window to become durable before its sender is told to come again; the
+    /// writing goes on, and who comes again waits for it. Senders have given up long before.
     append_seconds_max: Seconds = 30, "UNHEX_STORE_APPEND_SECONDS_MAX";
     /// Notes for the symbol server that wait for it, the oldest out: an hour of a thousand hosts that push
     /// every few seconds, while it is away.

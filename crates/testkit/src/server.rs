@@ -187,6 +187,20 @@ impl Server {
     /// # Panics
     /// If it does not end within a minute.
     pub fn stop(mut self) -> ExitStatus {
+        self.end()
+    }
+
+    /// Sends SIGTERM, waits for a good end, and returns the folder.
+    ///
+    /// # Panics
+    /// If it does not end within a minute, or not well.
+    pub fn terminate(mut self) -> Home {
+        let status = self.end();
+        assert!(status.success(), "{status}:\n{}", self.log());
+        std::mem::take(&mut self.home)
+    }
+
+    fn end(&mut self) -> ExitStatus {
         let id = i32::try_from(self.id()).expect("process IDs are small");
         let id = Pid::from_raw(id).expect("not process 0");
         rustix::process::kill_process(id, Signal::TERM).expect("it runs");

@@ -9,6 +9,8 @@
 //! - after a crash, and at other replicas, by the store ([`resends`]): before a window is written, the segments of its hours that others put lately are listed,
 //!   and the requests in their footers are dropped from the window.
 //!
+//! A write is never given up half way: whoever sends a request again meanwhile waits for the same one, and an object that appears late is not one more.
+//!
 //! What remains: two replicas that write the same request in the same instant, both before they see the other's segment. Exporters wait for an answer before they
 //! send again, so that it takes one that gave up after seconds and a window that was written for just as long.
 
@@ -70,12 +72,6 @@ pub enum AppendError {
     /// The store did not take them.
     #[error("the rows could not be written")]
     Write(#[from] Arc<window::WriteError>),
-    /// It took too long.
-    #[error("the rows were not written within {seconds} s")]
-    TooLong {
-        /// The limit.
-        seconds: u64,
-    },
     /// The server stops.
     #[error("the server is stopping")]
     Stopped,
@@ -135,7 +131,7 @@ impl Appender {
             metrics,
             limits,
         } = parts;
-        let writer = WindowWriter::new(objects, clock.clone(), metrics, &limits);
+        let writer = WindowWriter::new(objects, clock.clone(), metrics);
         Self(Arc::new(Shared {
             state: Mutex::default(),
             changed: Notify::new(),
@@ -145,7 +141,8 @@ impl Appender {
         }))
     }
 
-    /// Makes a message durable. It goes on when this is dropped; `hold` is let go of at its end.
+    /// Makes a message durable. It goes on when this is dropped; `hold` is let go of at its end. As long as the store takes, with a deadline for each of its
+    /// requests.
     ///
     /// # Errors
     /// If it is not durable, or not known to be. Then it may be sent again, here or elsewhere, and is kept once.

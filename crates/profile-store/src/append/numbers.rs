@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::{FrameHash, StackHash};
 
+use crate::files::StackRow;
 use crate::rows::{Batch, FrameContent, SampleRow, Series, SeriesId};
 use crate::table::names::Hour;
 
@@ -30,23 +31,11 @@ pub(super) struct Durable {
     frames: FxHashSet<FrameHash>,
 }
 
-/// A stack of a service.
-#[derive(Clone, Debug)]
-#[expect(
-    dead_code,
-    reason = "the files of the dictionary come with their tables"
-)]
-pub(super) struct NewStack {
-    pub(super) service: Arc<str>,
-    pub(super) stack: StackHash,
-    pub(super) frames: Arc<[FrameHash]>,
-}
-
 /// What is to be put before the rows.
 #[derive(Debug, Default)]
 pub(super) struct NewNumbers {
     pub(super) series: Vec<Arc<Series>>,
-    pub(super) stacks: Vec<NewStack>,
+    pub(super) stacks: Vec<StackRow>,
     pub(super) frames: Vec<(FrameHash, FrameContent)>,
 }
 
@@ -101,7 +90,7 @@ impl Durable {
                     continue;
                 };
                 let service = service.get_or_insert_with(|| series.service().into());
-                new.stacks.push(NewStack {
+                new.stacks.push(StackRow {
                     service: Arc::clone(service),
                     stack: row.stack,
                     frames: Arc::clone(frames),

@@ -8,8 +8,12 @@ use sha2::{Digest as _, Sha256};
 use super::RequestHash;
 use super::numbers::{Durable, NewNumbers};
 use super::window::WriteError;
-use crate::files::{Packing, samples_to_parquet};
+use crate::files::{
+    Packing, WrittenTable, frames_to_parquet, samples_to_parquet, series_to_parquet,
+    stacks_to_parquet,
+};
 use crate::rows::{Batch, SampleRow};
+use crate::table::dictionary::{DictionaryName, DictionaryTable};
 use crate::table::names::{ContentHash, Hour, PublishId, SegmentName};
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
@@ -59,11 +63,8 @@ pub(super) fn split(batches: &mut [Batch]) -> Result<Vec<Part>, WriteError> {
 
 /// A part of a window as files.
 pub(super) struct Encoded {
-    #[expect(
-        dead_code,
-        reason = "the files of the dictionary come with their tables"
-    )]
-    pub(super) new: NewNumbers,
+    /// What goes before it.
+    pub(super) dictionary: Vec<(DictionaryName, Bytes)>,
     pub(super) durable: Durable,
     pub(super) segment: SegmentName,
     pub(super) rows: Bytes,
@@ -83,6 +84,7 @@ pub(super) fn encode(
             durable.add(rows, batch, &mut new);
         }
     }
+    let dictionary = encode_dictionary(hour, shared.id, new)?;
     let rows: Vec<SampleRow> = match <[_; 1]>::try_from(rows) {
         Ok([(_, rows)]) => rows,
         Err(several) => several.into_iter().flat_map(|(_, rows)| rows).collect(),
@@ -97,11 +99,49 @@ pub(super) fn encode(
     };
     let rows = samples_to_parquet(&rows, &requests, Packing::Fresh)?;
     Ok(Encoded {
-        new,
+        dictionary,
         durable,
         segment,
         rows,
     })
+}
+
+/// A file for each table that there is something new of.
+fn encode_dictionary(
+    hour: Hour,
+    id: PublishId,
+    new: NewNumbers,
+) -> Result<Vec<(DictionaryName, Bytes)>, WriteError> {
+    let packing = Packing::Fresh;
+    let mut files = Vec::new();
+    let mut add = |table, written: WrittenTable| {
+        let name = DictionaryName {
+            hour,
+            id,
+            table,
+            sha256: ContentHash::of(&written.bytes),
+            rows: written.rows,
+        };
+        files.push((name, written.bytes));
+    };
+    if !new.series.is_empty() {
+        let series = new.series.iter().map(AsRef::as_ref);
+        add(DictionaryTable::Series, series_to_parquet(series, packing)?);
+    }
+    if !new.frames.is_empty() {
+        let frames = new
+            .frames
+            .iter()
+            .map(|(number, content)| (*number, content));
+        add(DictionaryTable::Frames, frames_to_parquet(frames, packing)?);
+    }
+    if !new.stacks.is_empty() {
+        add(
+            DictionaryTable::Stacks,
+            stacks_to_parquet(new.stacks, packing)?,
+        );
+    }
+    Ok(files)
 }
 
 /// The same for a resend of the whole segment.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use rustc_hash::FxHashSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::error;
 
 use super::known::Promise;
@@ -15,7 +15,6 @@ use super::segment::{Part, Shared, encode, split};
 use super::{AppendError, Appended, Hold, Message, RequestHash};
 use crate::clock::Clock;
 use crate::files::FileError;
-use crate::limits::Limits;
 use crate::metrics::{Metrics, WrittenWindow};
 use crate::objects::{Objects, ObjectsError};
 use crate::rows::SampleRow;
@@ -110,7 +109,6 @@ pub(super) struct WindowWriter {
     objects: Objects,
     clock: Clock,
     metrics: Arc<Metrics>,
-    patience: Duration,
     resends: Resends,
     numbers: Numbers,
 }
@@ -118,17 +116,11 @@ pub(super) struct WindowWriter {
 type Outcomes = (Vec<Promise>, Vec<(Promise, AppendError)>);
 
 impl WindowWriter {
-    pub(super) fn new(
-        objects: Objects,
-        clock: Clock,
-        metrics: Arc<Metrics>,
-        limits: &Limits,
-    ) -> Self {
+    pub(super) fn new(objects: Objects, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             objects,
             clock,
             metrics,
-            patience: limits.append_seconds_max,
             resends: Resends::default(),
             numbers: Numbers::default(),
         }
@@ -155,12 +147,7 @@ impl WindowWriter {
             batches,
         };
         let began = Instant::now();
-        let written = match timeout(self.patience, self.write_hours(shared)).await {
-            Ok(written) => written,
-            Err(_elapsed) => Err(AppendError::TooLong {
-                seconds: self.patience.as_secs(),
-            }),
-        };
+        let written = self.write_hours(shared).await;
         drop(holds);
         let hours = match written {
             Ok(hours) => hours,
@@ -254,6 +241,14 @@ impl WindowWriter {
         };
         let encoded = encoding.await.map_err(|_panic| WriteError::Panicked)??;
         shared.id.check_publish(self.clock.now())?;
+        let putting = encoded.dictionary.into_iter().map(async |(name, bytes)| {
+            let length = bytes.len() as u64;
+            self.objects.put(&name.to_string(), bytes).await?;
+            self.metrics.wrote_bytes(name.table.as_str(), length);
+            Ok::<(), ObjectsError>(())
+        });
+        // Each before the segment that refers to it; in which order they come does not matter.
+        futures_util::future::try_join_all(putting).await?;
         self.numbers.put_back(hour, encoded.durable);
         shared.id.check_publish(self.clock.now())?;
         let (segment, bytes) = (encoded.segment, encoded.rows);

@@ -173,11 +173,11 @@ pub(super) async fn post_pprof(
 /// What whoever sent a message is told.
 pub(super) fn refusal(error: IngestError) -> ApiError {
     let kind = match &error {
-        IngestError::TooLong { .. } => ApiErrorKind::TooLarge,
+        IngestError::TooLarge { .. } => ApiErrorKind::TooLarge,
         IngestError::Malformed(malformed) if is_limit(malformed) => ApiErrorKind::TooLarge,
         IngestError::Encoding(_) | IngestError::Malformed(_) => ApiErrorKind::BadRequest,
         IngestError::Busy { .. } | IngestError::Append(AppendError::Busy) => ApiErrorKind::Busy,
-        IngestError::Append(_) => {
+        IngestError::Append(_) | IngestError::TooLong { .. } => {
             let detail = "the object store does not take it now; send it again, it is kept once";
             return ApiError::unavailable(detail).with_source(error);
         }

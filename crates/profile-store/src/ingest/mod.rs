@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 use unhex_pprof::DecodeError;
 
@@ -66,7 +66,7 @@ pub struct Ingested {
 pub enum IngestError {
     /// It is longer than the limit.
     #[error("the message has more than message_bytes_max, {max} bytes, after decompression")]
-    TooLong {
+    TooLarge {
         /// The limit.
         max: u64,
     },
@@ -85,6 +85,12 @@ pub enum IngestError {
     /// Its rows are not durable, or not known to be.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// It is being written, and takes longer than anybody waits.
+    #[error("the rows were not written within {seconds} s")]
+    TooLong {
+        /// The limit.
+        seconds: u64,
+    },
     /// A mistake of ours.
     #[error("reading the message ended in a panic")]
     Panicked,
@@ -116,6 +122,7 @@ struct Shared {
     rows: Room,
     decoders: Arc<Semaphore>,
     patience: Duration,
+    append_patience: Duration,
     decoder: Decoder,
     appender: Appender,
     notes: Notes,
@@ -144,6 +151,7 @@ impl Ingest {
             rows: room(limits.row_bytes_total_max, InFlight::Rows),
             decoders: Arc::new(Semaphore::new(decoders.clamp(1, Semaphore::MAX_PERMITS))),
             patience: limits.ingest_queue_seconds_max,
+            append_patience: limits.append_seconds_max,
             decoder: Decoder::new(parts.config, parts.clock),
             appender: parts.appender,
             notes: parts.notes,
@@ -206,7 +214,12 @@ impl Ingest {
             let shared = Arc::clone(&shared);
             async move { shared.append(prepared, room).await }
         });
-        appending.await.map_err(|_panic| IngestError::Panicked)?
+        match timeout(self.0.append_patience, appending).await {
+            Ok(ended) => ended.map_err(|_panic| IngestError::Panicked)?,
+            Err(_elapsed) => Err(IngestError::TooLong {
+                seconds: self.0.append_patience.as_secs(),
+            }),
+        }
     }
 }
 
@@ -261,11 +274,11 @@ impl Shared {
 impl IngestError {
     fn outcome(&self) -> MessageOutcome {
         match self {
-            Self::TooLong { .. } => MessageOutcome::TooLarge,
+            Self::TooLarge { .. } => MessageOutcome::TooLarge,
             Self::Malformed(error) if is_limit(error) => MessageOutcome::TooLarge,
             Self::Encoding(_) | Self::Malformed(_) => MessageOutcome::Malformed,
             Self::Busy { .. } | Self::Append(AppendError::Busy) => MessageOutcome::Busy,
-            Self::Append(_) | Self::Panicked => MessageOutcome::Unavailable,
+            Self::Append(_) | Self::TooLong { .. } | Self::Panicked => MessageOutcome::Unavailable,
         }
     }
 }

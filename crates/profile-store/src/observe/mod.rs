@@ -213,9 +213,8 @@ impl Shared {
                     self.is_back(client);
                     return self.metrics.note(NoteOutcome::Delivered);
                 }
-                Err(error @ (ClientError::Refused { .. } | ClientError::Answer { .. })) => {
-                    Some(error)
-                }
+                Err(error @ ClientError::Refused { .. }) => Some(error),
+                // Also an answer that is none: a proxy stands between, or it was cut. What is told twice counts once.
                 Err(error) => {
                     self.is_away(client, &error);
                     None
