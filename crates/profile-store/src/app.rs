@@ -1,5 +1,6 @@
 //! Everything that a running store is made of, wired once from the configuration.
 
+use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -9,13 +10,17 @@ use tokio_util::task::TaskTracker;
 use crate::append::{Appender, AppenderParts};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::engine::{Engine, EngineError, EngineOptions};
 use crate::ingest::{Ingest, IngestParts};
+use crate::maintain::{MaintainOptions, Maintenance};
 use crate::metrics::Metrics;
 use crate::objects::{self, Objects};
 use crate::observe::{Notes, SetupError};
 
 /// The folder of the table within the data folder.
 const TABLE: &str = "table";
+/// The folder for rows of compactions that do not fit into memory.
+const COMPACTION_SPILL: &str = "compaction-spill";
 
 /// What every handler may use; cheap to clone.
 #[derive(Clone, Debug)]
@@ -30,6 +35,8 @@ pub struct Parts {
     pub objects: Objects,
     /// Takes messages of profiles.
     pub ingest: Ingest,
+    /// Keeps the table small.
+    pub maintenance: Arc<Maintenance>,
     /// What Prometheus scrapes.
     pub metrics: Arc<Metrics>,
     /// Work that goes on behind requests; a stop waits for it.
@@ -65,6 +72,9 @@ pub enum OpenError {
     /// The address of the symbol server cannot be used.
     #[error(transparent)]
     Symbols(#[from] SetupError),
+    /// The table cannot be compacted or queried.
+    #[error("the engine of compactions cannot start")]
+    Compaction(#[source] EngineError),
 }
 
 impl App {
@@ -91,6 +101,9 @@ impl App {
             background.draining.clone(),
             background.stopping.clone(),
         );
+        let maintenance = maintenance(&config, &objects, &clock).map_err(OpenError::Compaction)?;
+        let maintaining = Arc::clone(&maintenance).run(background.stopping.clone());
+        background.tasks.spawn(maintaining);
         let ingest = Ingest::new(IngestParts {
             appender,
             notes,
@@ -103,6 +116,7 @@ impl App {
             config: Arc::new(config),
             objects,
             ingest,
+            maintenance,
             metrics,
             background,
         })))
@@ -115,6 +129,31 @@ async fn open_objects(config: &Config) -> Result<Objects, objects::OpenError> {
         Some(options) => Objects::bucket(options).await,
         None => Objects::folder(&config.data.join(TABLE)),
     }
+}
+
+/// With an engine of its own, on half of the processors: queries do not wait for compactions.
+fn maintenance(
+    config: &Config,
+    objects: &Objects,
+    clock: &Clock,
+) -> Result<Arc<Maintenance>, EngineError> {
+    let limits = &config.limits;
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let engine = Engine::new(
+        objects.store(),
+        &EngineOptions {
+            memory_bytes: usize::try_from(limits.compaction_memory_bytes_max).unwrap_or(usize::MAX),
+            spill: config.data.join(COMPACTION_SPILL),
+            spill_bytes_max: limits.compaction_spill_bytes_max,
+            threads: NonZeroUsize::new(processors / 2).unwrap_or(NonZeroUsize::MIN),
+        },
+    )?;
+    let options = MaintainOptions {
+        retention: config.retention.clone(),
+        ..MaintainOptions::default()
+    };
+    let (objects, clock) = (objects.clone(), clock.clone());
+    Ok(Arc::new(Maintenance::new(objects, engine, clock, options)))
 }
 
 fn observer(metrics: &Arc<Metrics>) -> objects::Observer {

@@ -124,6 +124,10 @@ limits! {
     observe_bytes_max: Bytes = 64 << 20, "UNHEX_STORE_OBSERVE_BYTES_MAX";
     /// How long such a note is tried to be delivered: what is older says nothing about now.
     observe_seconds_max: Seconds = 3600, "UNHEX_STORE_OBSERVE_SECONDS_MAX";
+    /// Memory of compactions for rows; beyond it they spill. An hour of a service of 40 hosts has 30 million rows.
+    compaction_memory_bytes_max: Bytes = 512 << 20, "UNHEX_STORE_COMPACTION_MEMORY_BYTES_MAX";
+    /// Room on the disk for rows of compactions that do not fit into that memory.
+    compaction_spill_bytes_max: Bytes = 32 << 30, "UNHEX_STORE_COMPACTION_SPILL_BYTES_MAX";
     /// Connections that are open at once; more wait in the kernel's queue. Each costs a file and
     /// about 20 KiB.
     connections_max: Count = 4_096, "UNHEX_STORE_CONNECTIONS_MAX";

@@ -5,6 +5,7 @@
 
 mod auth;
 mod content_encoding;
+mod deletion;
 pub mod error;
 mod grpc;
 mod idle;
@@ -25,7 +26,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use http::{Method, Uri};
 use tower::ServiceExt as _;
 
@@ -50,7 +51,11 @@ fn routes(app: &App) -> Router<App> {
         )
         .route(
             "/profiles",
-            guarded(app, "profiles", post(ingest::post_pprof)),
+            guarded(app, "profiles", post(ingest::post_pprof)).merge(guarded(
+                app,
+                "delete",
+                delete(deletion::delete_profiles),
+            )),
         )
         .route(grpc::EXPORT, guarded(app, "grpc", post(grpc::post_export)))
         .fallback(unmatched)

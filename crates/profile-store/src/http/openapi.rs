@@ -7,7 +7,7 @@ use http::header;
 use utoipa::OpenApi;
 
 use super::error::{ApiError, Problem};
-use super::{ingest, operation};
+use super::{deletion, ingest, operation};
 
 /// The description of the whole interface.
 #[derive(Debug, OpenApi)]
@@ -26,6 +26,7 @@ use super::{ingest, operation};
         get_openapi,
         ingest::post_otlp,
         ingest::post_pprof,
+        deletion::delete_profiles,
     ),
     tags(
         (name = "ingest", description = "What profilers send"),

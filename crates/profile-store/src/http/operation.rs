@@ -113,7 +113,9 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
     )
 )]
 pub(super) async fn get_metrics(State(app): State<App>) -> Result<Response, ApiError> {
-    let text = app.metrics.render().map_err(ApiError::internal)?;
+    let maintained = app.maintenance.counters().read();
+    let rendered = app.metrics.render(&maintained);
+    let text = rendered.map_err(ApiError::internal)?;
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, text).into_response())
 }

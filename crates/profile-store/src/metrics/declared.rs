@@ -165,6 +165,36 @@ metrics! {
     /// not understand), overflowed (the queue was full, the oldest went), expired (it was away for too
     /// long). Alert on the last three: profiles are stored, and the alert on missing symbols does not know of them.
     observed: IntCounterVec = "unhex_store_observe_notes_total" ["outcome"];
+    /// Compactions of an hour that were done.
+    compactions: IntCounterVec = "unhex_store_compactions_total" [];
+    /// Seconds that they took.
+    compaction_seconds: CounterVec = "unhex_store_compaction_seconds_total" [];
+    /// Rows of samples that went into compactions and came out of them, by `direction`: in, out.
+    compacted_rows: IntCounterVec = "unhex_store_compacted_rows_total" ["direction"];
+    /// Bytes of the same, with hourly totals.
+    compacted_bytes: IntCounterVec = "unhex_store_compacted_bytes_total" ["direction"];
+    /// Tombstones that were put: by retention, and by whoever deleted.
+    tombstones: IntCounterVec = "unhex_store_tombstones_total" [];
+    /// Objects that the sweeper removed.
+    swept: IntCounterVec = "unhex_store_swept_objects_total" [];
+    /// Compactions and looks at an hour that failed, and are tried again, by reason: store, unreadable, memory,
+    /// `too_old`, sums (the outputs had other sums: nothing was replaced), other. Alert on unreadable and sums.
+    maintenance_failures: IntCounterVec = "unhex_store_maintenance_failures_total" ["reason"];
+    /// Rounds through all hours.
+    maintenance_rounds: IntCounterVec = "unhex_store_maintenance_rounds_total" [];
+    /// Hours that there is anything of, at the last round.
+    hours: IntGaugeVec = "unhex_store_hours" [];
+    /// Those of them whose compaction is due and failed.
+    hours_waiting: IntGaugeVec = "unhex_store_hours_waiting" [];
+    /// Objects in the table's folders that are not its own; they are left alone.
+    foreign_objects: IntGaugeVec = "unhex_store_foreign_objects" [];
+    /// Compacted files that have rows of a service, at the last round; the smallest services beyond
+    /// `--label-sets-max` are `_other`, and segments that are not compacted yet `_fresh`.
+    service_objects: IntGaugeVec = "unhex_store_service_objects" ["service"];
+    /// Bytes of them; files of several services count for each by its rows.
+    service_bytes: IntGaugeVec = "unhex_store_service_bytes" ["service"];
+    /// Rows of them.
+    service_rows: IntGaugeVec = "unhex_store_service_rows" ["service"];
     /// Requests to the object store by operation (put, get, list, delete) and outcome.
     object_requests: IntCounterVec = "unhex_store_object_requests_total" ["operation", "outcome"];
     /// Seconds of a request to the object store with its repetitions.

@@ -5,6 +5,7 @@
 
 mod declared;
 mod label_sets;
+mod maintenance;
 mod process;
 mod words;
 
@@ -16,6 +17,7 @@ use prometheus::{Encoder as _, IntGauge, Registry, TextEncoder};
 
 use self::declared::Families;
 use self::label_sets::LabelSets;
+use crate::maintain::CountersRead;
 
 pub use declared::{METRICS, MetricEntry, document};
 pub use label_sets::{LabelSet, SetCounts};
@@ -32,6 +34,7 @@ pub struct Metrics {
     registry: Registry,
     families: Families,
     label_sets: LabelSets,
+    services_max: usize,
     started: Instant,
     /// Held from filling in what strangers labelled until it is written.
     rendering: Mutex<()>,
@@ -110,6 +113,7 @@ impl Metrics {
             registry,
             families,
             label_sets: LabelSets::new(label_sets_max),
+            services_max: label_sets_max,
             started: Instant::now(),
             rendering: Mutex::new(()),
         }
@@ -269,13 +273,14 @@ impl Metrics {
         }
     }
 
-    /// All of it in Prometheus's text format.
+    /// All of it in Prometheus's text format, with what maintenance counts now.
     ///
     /// # Errors
     /// If a family cannot be written, which its declaration rules out.
-    pub fn render(&self) -> prometheus::Result<Vec<u8>> {
+    pub fn render(&self, maintained: &CountersRead) -> prometheus::Result<Vec<u8>> {
         let _rendering = self.rendering.lock();
         self.fill_in();
+        maintenance::show(&self.families, maintained, self.services_max);
         process::read(&self.families);
         let uptime = self.families.uptime_seconds.with_label_values(NONE);
         uptime.set(self.started.elapsed().as_secs_f64());
@@ -299,7 +304,7 @@ mod tests {
             frames: [("truncated", 2)].into(),
         };
         metrics.stored(&labels, &counts);
-        let text = String::from_utf8(metrics.render().unwrap()).unwrap();
+        let text = String::from_utf8(metrics.render(&CountersRead::default()).unwrap()).unwrap();
         for line in [
             "unhex_store_samples_total{deployment=\"prod\",service=\"checkout\",version=\"2.4\"} 3",
             "unhex_store_cpu_seconds_total{deployment=\"prod\",service=\"checkout\",version=\"2.4\"} 1.5",

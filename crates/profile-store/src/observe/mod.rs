@@ -258,6 +258,7 @@ mod tests {
     use unhex_api::symbolize::Labels;
 
     use super::*;
+    use crate::maintain::CountersRead;
 
     fn note(number: usize) -> Note {
         Note::new(ObserveRequest {
@@ -278,7 +279,7 @@ mod tests {
         let kept = std::iter::from_fn(|| notes.0.take());
         let kept: Vec<String> = kept.filter_map(|note| note.request.profile_id).collect();
         assert_eq!(kept, ["2", "3", "4"]);
-        let text = String::from_utf8(metrics.render().unwrap()).unwrap();
+        let text = String::from_utf8(metrics.render(&CountersRead::default()).unwrap()).unwrap();
         let overflowed = "unhex_store_observe_notes_total{outcome=\"overflowed\"} 2";
         assert!(text.contains(overflowed), "{text}");
 

@@ -1,4 +1,4 @@
-//! kill -9 in a loop while profiles come: every acknowledged sample is counted exactly once afterwards.
+//! kill -9 in a loop while profiles come and hours are compacted: every acknowledged sample is counted exactly once afterwards.
 //!
 //! Clients do what exporters do: what was not acknowledged is sent again, byte for byte, to whichever replica. A minute by default under `CI`, a few
 //! seconds else; five minutes by `UNHEX_KILLS_SECONDS=300`.
@@ -7,8 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio_util::sync::CancellationToken;
 use unhex_testkit::server::{Home, Server};
 
+use crate::folded::{compact_and_crash, counts};
 use crate::message::{Recipe, now_nanos, protobuf};
 use crate::stored::{assert_dictionary_is_whole, cpu};
 use crate::{OTLP, PROGRAM, PROTOBUF};
@@ -62,7 +64,10 @@ fn every_acknowledged_sample_is_counted_once_whoever_is_killed() {
     let urls = [0, 1].map(|at| Mutex::new(url(&servers[at])));
     let (stop, acknowledged) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (resent, mut kills) = (AtomicUsize::new(0), 0_usize);
-    std::thread::scope(|scope| {
+    let compactions = std::thread::scope(|scope| {
+        let (stopping, path) = (CancellationToken::new(), table.path().join("table"));
+        let stop_compacting = stopping.clone();
+        let compacting = scope.spawn(move || compact_and_crash(&path, &stop_compacting));
         for client in 0..CLIENTS {
             let (urls, stop, acknowledged, resent) = (&urls, &stop, &acknowledged, &resent);
             scope.spawn(move || {
@@ -94,17 +99,31 @@ fn every_acknowledged_sample_is_counted_once_whoever_is_killed() {
             *urls[at].lock().expect("no panic") = url(&servers[at]);
         }
         stop.store(true, Ordering::Relaxed);
+        stopping.cancel();
+        compacting.join().expect("no panic")
     });
     let messages = acknowledged.load(Ordering::Relaxed);
     let resent = resent.load(Ordering::Relaxed);
-    println!("{messages} messages acknowledged, {resent} sent again, {kills} kills");
-    assert!(messages > 0 && kills > 0);
+    println!(
+        "{messages} messages acknowledged, {resent} sent again, {kills} kills, {compactions} compactions"
+    );
+    assert!(messages > 0 && kills > 0 && compactions > 0);
     let expected = i128::try_from(messages * SAMPLES).expect("few");
     let table = table.path().join("table");
     assert_eq!(cpu(&table, "checkout").count, expected);
     let of_clients = (0..CLIENTS).map(|client| cpu(&table, &format!("client-{client}")).count);
     assert_eq!(of_clients.sum::<i128>(), expected);
     assert_dictionary_is_whole(&table);
+    // As queries see it, from the outputs of compactions where there are some.
+    let folded = counts(&table);
+    assert_eq!(i128::from(folded["checkout"]), expected);
+    assert_eq!(
+        folded
+            .values()
+            .map(|count| i128::from(*count))
+            .sum::<i128>(),
+        2 * expected
+    );
     for server in servers.into_iter().flatten() {
         assert!(server.stop().success());
     }

@@ -5,7 +5,9 @@
 
 #![cfg(test)]
 
+mod deletion;
 mod documents;
+mod folded;
 mod grpc;
 mod hostile;
 mod in_and_out;
