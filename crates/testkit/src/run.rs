@@ -1,7 +1,7 @@
 //! Runs external programs to their end, with a deadline, and shows everything when they fail.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,20 @@ impl Finished {
 
 /// Longest run of a program: compilers and debuggers take seconds, on a busy machine more.
 const DEADLINE: Duration = Duration::from_mins(3);
+
+/// Another program of the workspace: it lies beside the one under test, in the same folder of the build.
+///
+/// # Panics
+/// If it is not there: `cargo test` of one package builds that package's programs only.
+pub fn program_beside(program: &str, name: &str) -> PathBuf {
+    let path = Path::new(program).with_file_name(name);
+    assert!(
+        path.exists(),
+        "{} is not there: run `cargo build -p {name}` first",
+        path.display()
+    );
+    path
+}
 
 /// Runs `command` to its end and returns what it said, however it ended.
 ///

@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod deletion;
+mod alert;
 mod documents;
 mod folded;
 mod grpc;
