@@ -40,7 +40,7 @@ impl Token {
     }
 
     /// The value of the `Authorization` header.
-    pub(super) fn header(&self) -> HeaderValue {
+    pub fn header(&self) -> HeaderValue {
         self.0.clone()
     }
 }

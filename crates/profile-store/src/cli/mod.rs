@@ -1,7 +1,12 @@
 //! One file a command: each has its arguments as a `clap::Args` and a `run` that takes them.
 
+mod amounts;
+mod coverage;
 mod log_lines;
+mod query;
 mod serve;
+mod store;
+mod table;
 
 use std::process::ExitCode;
 
@@ -23,6 +28,10 @@ Examples:
       at 127.0.0.1:8002 for names.
   curl --data-binary @cpu.pprof 'http://127.0.0.1:8003/profiles?service=checkout&version=2.4'
       Stores a profile.
+  unhex-store query top '{service=\"checkout\"}'
+      Shows the functions with the most CPU time.
+  unhex-store coverage
+      Says what to upload or turn on, so that all of it has names.
 
 `unhex-store COMMAND --help` says more, with examples.";
 
@@ -30,12 +39,18 @@ Examples:
 enum Command {
     /// Run the profile store.
     Serve(Box<serve::Args>),
+    /// Ask a store for labels, series, profiles and functions.
+    Query(Box<query::Args>),
+    /// Say what is missing for complete names, by CPU share.
+    Coverage(Box<coverage::Args>),
 }
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Query(arguments) => query::run(*arguments),
+        Command::Coverage(arguments) => coverage::run(*arguments),
     }
 }
 

@@ -130,10 +130,10 @@ unit!(
     u64::MAX
 );
 unit!(
-    /// A time: `30`, `30s`, `10m`, `1h`.
+    /// A time: `30`, `30s`, `10m`, `1h`, `7d`.
     Seconds,
-    &[("", 1), ("s", 1), ("m", 60), ("min", 60), ("h", 3600)],
-    "s, m, h",
+    &[("", 1), ("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)],
+    "s, m, h, d, w",
     SECONDS_MAX
 );
 unit!(
@@ -252,7 +252,7 @@ mod tests {
             assert!(text.parse::<Bytes>().is_err(), "{text:?}");
         }
         let error = "3 parsecs".parse::<Seconds>().unwrap_err().to_string();
-        assert_eq!(error, "unknown unit \"parsecs\": known are s, m, h");
+        assert_eq!(error, "unknown unit \"parsecs\": known are s, m, h, d, w");
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 #![cfg(test)]
 
-mod deletion;
 mod alert;
+mod deletion;
 mod documents;
 mod folded;
 mod grpc;
