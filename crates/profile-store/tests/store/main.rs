@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod asked;
 mod backends;
 mod compaction;
 mod crashes;
@@ -11,6 +12,7 @@ mod files;
 mod fleet;
 mod ingested;
 mod objects;
+mod queries;
 mod reading;
 mod replicas;
 mod symbol_server;
