@@ -6,6 +6,7 @@ mod asked;
 mod backends;
 mod compaction;
 mod crashes;
+mod dictionaries;
 mod dictionary;
 mod engine;
 mod files;
