@@ -108,9 +108,10 @@ fn add_frames(
     new: &mut NewNumbers,
 ) {
     for frame in frames {
-        if let Some(content) = batch.frames.get(frame)
-            && known.insert(*frame)
-        {
+        if !known.insert(*frame) {
+            continue;
+        }
+        if let Some(content) = batch.frames.get(frame) {
             new.frames.push((*frame, content.clone()));
         }
     }

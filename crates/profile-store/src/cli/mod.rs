@@ -2,6 +2,7 @@
 
 mod amounts;
 mod coverage;
+mod delete;
 mod log_lines;
 mod query;
 mod serve;
@@ -43,6 +44,8 @@ enum Command {
     Query(Box<query::Args>),
     /// Say what is missing for complete names, by CPU share.
     Coverage(Box<coverage::Args>),
+    /// Delete profiles by label, for mistakes.
+    Delete(Box<delete::Args>),
 }
 
 /// Runs the command that the arguments name.
@@ -51,6 +54,7 @@ pub fn run() -> ExitCode {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Query(arguments) => query::run(*arguments),
         Command::Coverage(arguments) => coverage::run(*arguments),
+        Command::Delete(arguments) => delete::run(*arguments),
     }
 }
 

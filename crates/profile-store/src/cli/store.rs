@@ -122,8 +122,29 @@ impl Store {
         path: &str,
         question: &impl Serialize,
     ) -> anyhow::Result<Vec<u8>> {
+        self.send(reqwest::Method::GET, path, question).await
+    }
+
+    /// Has what is named deleted, and says what was.
+    ///
+    /// # Errors
+    /// In the store's words, if it refuses; else why there is no answer.
+    pub(super) async fn delete(
+        &self,
+        path: &str,
+        what: &impl Serialize,
+    ) -> anyhow::Result<Vec<u8>> {
+        self.send(reqwest::Method::DELETE, path, what).await
+    }
+
+    async fn send(
+        &self,
+        method: reqwest::Method,
+        path: &str,
+        question: &impl Serialize,
+    ) -> anyhow::Result<Vec<u8>> {
         let url = self.url(path, question)?;
-        let mut request = self.http.get(url).timeout(self.timeout);
+        let mut request = self.http.request(method, url).timeout(self.timeout);
         if let Some(token) = &self.token {
             request = request.header(http::header::AUTHORIZATION, token.header());
         }

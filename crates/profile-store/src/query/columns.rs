@@ -59,7 +59,10 @@ impl Counted<'_> {
     }
 }
 
-pub(super) fn counted(batch: &RecordBatch, is_total: IsTotal) -> Result<Counted<'_>, QueryError> {
+pub(super) fn counted<'b>(
+    batch: &'b RecordBatch,
+    is_total: IsTotal,
+) -> Result<Counted<'b>, QueryError> {
     let count = integers(batch, "count")?;
     Ok(match is_total {
         IsTotal::No => Counted::Samples(count, integers(batch, "period")?),

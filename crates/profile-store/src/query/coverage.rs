@@ -21,8 +21,12 @@ use crate::view::Weight;
 /// By what rows are made, beside the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoverageBy {
-    /// Whether by service, by version and by deployment.
-    pub labels: [bool; 3],
+    /// Whether by service.
+    pub service: bool,
+    /// Whether by version.
+    pub version: bool,
+    /// Whether by deployment.
+    pub deployment: bool,
     /// Whether by binary.
     pub binary: bool,
 }
@@ -170,7 +174,8 @@ impl FrameClass {
 fn shown(group: &Group, by: CoverageBy) -> Group {
     let mut group = group.clone();
     if let Some(labels) = &mut group.labels {
-        for (label, is_shown) in labels.iter_mut().zip(by.labels) {
+        let shown = [by.service, by.version, by.deployment];
+        for (label, is_shown) in labels.iter_mut().zip(shown) {
             if !is_shown {
                 *label = "".into();
             }

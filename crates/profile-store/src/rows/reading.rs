@@ -1,9 +1,10 @@
 //! From a message to its [`Batch`]: each profile as a whole or not at all.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::{
     AttributeId, FrameId, Hashes, Profile, ProfileOrigin, Profiles, Sample, Span, StackHash,
     StackId,
@@ -56,7 +57,7 @@ struct Reading<'m, 'a> {
     request: Level,
     profile_levels: Option<ProfileLevels>,
     hashes: Hashes<'m, 'a>,
-    stacks: HashMap<StackId, StackHash>,
+    stacks: FxHashMap<StackId, StackHash>,
     batch: Batch,
 }
 
@@ -100,7 +101,7 @@ impl<'m, 'a> Reading<'m, 'a> {
             request,
             profile_levels: None,
             hashes: Hashes::of(model),
-            stacks: HashMap::new(),
+            stacks: FxHashMap::default(),
             batch: Batch::default(),
         }
     }
@@ -254,9 +255,14 @@ impl<'m, 'a> Reading<'m, 'a> {
 
     /// Notes what the stacks of the rows are.
     fn note_stacks(&mut self) {
-        let used: HashSet<StackHash> = self.batch.rows.iter().map(|row| row.stack).collect();
+        let used: FxHashSet<StackHash> = self.batch.rows.iter().map(|row| row.stack).collect();
         let mut reader = FrameReader::new(self.model);
-        let mut seen: HashSet<FrameId> = HashSet::new();
+        // By number: stacks name frames a dozen times as often as there are any.
+        let mut seen = vec![false; self.model.frames().len()];
+        let mut is_new = |id: FrameId| {
+            let seen = seen.get_mut(id.index());
+            seen.is_some_and(|seen| !std::mem::replace(seen, true))
+        };
         for (id, hash) in &self.stacks {
             if !used.contains(hash) {
                 continue;
@@ -265,7 +271,7 @@ impl<'m, 'a> Reading<'m, 'a> {
             let frames = ids.iter().map(|frame| self.hashes.frame(*frame));
             let stacks = &mut self.batch.stacks;
             stacks.entry(*hash).or_insert_with(|| frames.collect());
-            for id in ids.iter().filter(|id| seen.insert(**id)) {
+            for id in ids.iter().filter(|id| is_new(**id)) {
                 let frame = self.model.frame(*id).copied().unwrap_or_default();
                 let content = reader.content(&frame);
                 match self.batch.frames.entry(self.hashes.frame(*id)) {

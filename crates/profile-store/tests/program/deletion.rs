@@ -1,8 +1,11 @@
 //! Deletion by label: what it takes, what it refuses, and that what comes later of the same is gone, too.
 
+use std::process::Command;
+
 use jiff::{SignedDuration, Timestamp};
 use unhex_profile_store::table::names::Hour;
 use unhex_testkit::http::{Request, send};
+use unhex_testkit::run;
 use unhex_testkit::server::Server;
 
 use crate::folded::counts;
@@ -52,9 +55,21 @@ fn profiles_of_a_service_are_deleted_and_do_not_come_back() {
     assert_eq!(post(&server, OTLP, &[PROTOBUF], &message(50)).status, 200);
     assert_eq!(counts(&table).get("mistake"), None);
     assert_eq!(counts(&table)["checkout"], 150);
-    // Again is nothing more.
-    let (status, said) = delete(&server, query, &from, &to);
-    assert_eq!(status, 200, "{said}");
+    // Again, at the command line, is nothing more.
+    let mut command = Command::new(crate::PROGRAM);
+    command.args([
+        "delete",
+        query,
+        "--from",
+        &from,
+        "--to",
+        &to,
+        "--store",
+        &server.url(""),
+    ]);
+    let said = run::succeed(&mut command).text();
+    assert!(said.contains("of them were deleted before"), "{said}");
+    assert!(said.contains("deleted of "), "{said}");
     for (query, from, to, words) in [
         ("{}", &*from, &*to, "say which profiles"),
         ("{host=\"a\"}", &from, &to, "not by host"),

@@ -1,8 +1,9 @@
 //! OTLP over gRPC: the frames and statuses that clients see, by HTTP/2 with prior knowledge.
 //!
-//! The generated client of `opentelemetry-proto` speaks the same in `tests/otlp-client`, by hand: its transport would have half of the
-//! workspace compiled twice.
+//! The generated client of `opentelemetry-proto` over tonic is in `tests/otlp-client`, a package of its own that is built by hand: `cargo test -p
+//! unhex-profile-store --test program generated -- --ignored`. Its features would have half of the workspace compiled twice.
 
+use std::process::Command;
 use std::time::Duration;
 
 use unhex_testkit::run;
@@ -155,4 +156,31 @@ fn the_second_port_speaks_the_same_and_a_token_is_asked_for_on_both() {
     assert_eq!(refused.status, 401);
     assert!(refused.body.starts_with(&[8, 16]), "{:?}", refused.body);
     assert_eq!(crate::post(&server, "/profiles", &[], b"").status, 401);
+}
+
+#[test]
+#[ignore = "compiles another package for a minute"]
+fn the_generated_client_of_opentelemetry_is_understood_in_every_encoding() {
+    let server = store(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("request.pb");
+    std::fs::write(&file, protobuf(&Recipe::default())).expect("a file");
+    let mut client = Command::new(env!("CARGO"));
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/otlp-client/Cargo.toml");
+    client.args([
+        "run",
+        "--quiet",
+        "--locked",
+        "--manifest-path",
+        manifest,
+        "--",
+    ]);
+    client.arg(server.url("")).arg(&file);
+    let said = run::succeed(&mut client).text();
+    let whole = "ExportProfilesServiceResponse { partial_success: None }";
+    let expected =
+        ["None", "Some(Gzip)", "Some(Zstd)"].map(|encoding| format!("{encoding}: {whole}\n"));
+    assert_eq!(said, expected.concat());
+    // The same message in three encodings is one, sent again.
+    assert_eq!(cpu(&table(server.home()), "checkout").count, 100);
 }

@@ -6,15 +6,14 @@
 #![cfg(test)]
 
 mod alert;
-mod asked;
 mod deletion;
 mod documents;
+mod figures;
 mod folded;
 mod grpc;
 mod hostile;
 mod in_and_out;
 mod kills;
-mod late;
 mod message;
 mod notes;
 mod operation;

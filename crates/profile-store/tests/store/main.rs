@@ -2,18 +2,15 @@
 
 #![cfg(test)]
 
-mod asked;
 mod backends;
 mod compaction;
 mod crashes;
-mod dictionaries;
 mod dictionary;
 mod engine;
 mod files;
 mod fleet;
 mod ingested;
 mod objects;
-mod queries;
 mod reading;
 mod replicas;
 mod symbol_server;
