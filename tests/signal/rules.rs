@@ -18,8 +18,12 @@ fn succeed(tool: Tool, arguments: &[&str]) {
 
 #[test]
 fn the_rules_are_sound_and_fire_exactly_when_they_should() {
-    succeed(tools::PROMTOOL, &["check", "rules", "alerts.yml"]);
-    succeed(tools::PROMTOOL, &["test", "rules", "alerts_test.yml"]);
+    succeed(
+        tools::PROMTOOL,
+        &["check", "rules", "alerts.yml", "store.yml"],
+    );
+    let tests = ["alerts_test.yml", "store_test.yml"];
+    succeed(tools::PROMTOOL, &["test", "rules", tests[0], tests[1]]);
 }
 
 #[test]
@@ -31,13 +35,26 @@ fn the_examples_of_configurations_are_sound() {
 #[test]
 fn the_runbook_has_the_sections_that_alerts_lead_to() {
     let root = repository::root();
-    let rules = std::fs::read_to_string(root.join("deploy/prometheus/alerts.yml")).unwrap();
+    let rules = ["alerts.yml", "store.yml"]
+        .map(|file| std::fs::read_to_string(root.join("deploy/prometheus").join(file)).unwrap())
+        .concat();
     let runbook = std::fs::read_to_string(root.join("docs/runbook.md")).unwrap();
     let alerts = rules
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "));
     let alerts: Vec<&str> = alerts.collect();
-    assert_eq!(alerts, ["ProfileWithUnknownBuildId", "MissingSymbolRate"]);
+    assert_eq!(
+        alerts,
+        [
+            "ProfileWithUnknownBuildId",
+            "MissingSymbolRate",
+            "ProfilesNotStored",
+            "StoreNotCompacted",
+            "StoreHourDamaged",
+            "StoreNotesLost",
+            "StacksEndEarly",
+        ]
+    );
     for alert in alerts {
         assert!(runbook.contains(&format!("\n## {alert}\n")), "{alert}");
         let anchor = format!("runbook.md#{}\n", alert.to_lowercase());

@@ -3,24 +3,40 @@
 use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use unhex_api::client::{ClientOptions, RetryPolicy};
 
 use crate::append::{Appender, AppenderParts};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, EngineOptions};
 use crate::ingest::{Ingest, IngestParts};
+use crate::limits::Limits;
 use crate::maintain::{MaintainOptions, Maintenance};
 use crate::metrics::Metrics;
 use crate::objects::{self, Objects};
 use crate::observe::{Notes, SetupError};
+use crate::query::{Queries, QueriesParts, TurnOptions, Turns};
+use crate::reading::Readings;
+use crate::symbols::{Symbols, SymbolsOptions};
 
 /// The folder of the table within the data folder.
 const TABLE: &str = "table";
 /// The folder for rows of compactions that do not fit into memory.
 const COMPACTION_SPILL: &str = "compaction-spill";
+/// The folder for rows of queries that do not fit into memory.
+const QUERY_SPILL: &str = "query-spill";
+/// After so long it is asked again whether a binary has symbols, or better ones: so that an upload shows within a minute.
+const NAMES_RECHECK: Duration = Duration::from_secs(20);
+/// How long a query waits for names: a million addresses take the symbol server some seconds.
+const NAMES_WAIT: Duration = Duration::from_secs(20);
+/// How long a connection to the symbol server may take to come about.
+const NAMES_CONNECT: Duration = Duration::from_secs(2);
+/// After a failure nobody asks for so long.
+const NAMES_REST: Duration = Duration::from_secs(5);
 
 /// What every handler may use; cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,10 +49,16 @@ pub struct Parts {
     pub config: Arc<Config>,
     /// Where the table lies.
     pub objects: Objects,
+    /// What time it is.
+    pub clock: Clock,
     /// Takes messages of profiles.
     pub ingest: Ingest,
     /// Keeps the table small.
     pub maintenance: Arc<Maintenance>,
+    /// Answers questions.
+    pub queries: Queries,
+    /// Which of them runs when.
+    pub turns: Turns,
     /// What Prometheus scrapes.
     pub metrics: Arc<Metrics>,
     /// Work that goes on behind requests; a stop waits for it.
@@ -72,9 +94,12 @@ pub enum OpenError {
     /// The address of the symbol server cannot be used.
     #[error(transparent)]
     Symbols(#[from] SetupError),
-    /// The table cannot be compacted or queried.
+    /// The table cannot be compacted.
     #[error("the engine of compactions cannot start")]
     Compaction(#[source] EngineError),
+    /// The table cannot be queried.
+    #[error("the engine of queries cannot start")]
+    Query(#[source] EngineError),
 }
 
 impl App {
@@ -107,16 +132,21 @@ impl App {
         let ingest = Ingest::new(IngestParts {
             appender,
             notes,
-            clock,
+            clock: clock.clone(),
             metrics: Arc::clone(&metrics),
             tasks: background.tasks.clone(),
             config: &config,
         });
+        let queries = queries(&config, &objects, &clock)?;
+        let turns = Turns::new(turn_options(&config.limits));
         Ok(Self(Arc::new(Parts {
             config: Arc::new(config),
             objects,
+            clock,
             ingest,
             maintenance,
+            queries,
+            turns,
             metrics,
             background,
         })))
@@ -162,4 +192,59 @@ fn observer(metrics: &Arc<Metrics>) -> objects::Observer {
         let words = [request.operation.as_str(), request.outcome.as_str()];
         metrics.object_request(words, request.bytes, request.took);
     })
+}
+
+fn queries(config: &Config, objects: &Objects, clock: &Clock) -> Result<Queries, OpenError> {
+    let engine = Engine::new(objects.store(), &engine_options(config));
+    let readings = Readings::new(objects.clone(), clock.clone());
+    Ok(Queries::new(QueriesParts {
+        objects: objects.clone(),
+        engine: engine.map_err(OpenError::Query)?,
+        readings: Arc::new(readings),
+        symbols: Arc::new(symbols(config)?),
+        stack_bytes_max: config.limits.stack_bytes_max,
+    }))
+}
+
+/// All processors, and a folder beside the table for what does not fit into memory.
+fn engine_options(config: &Config) -> EngineOptions {
+    let limits = &config.limits;
+    EngineOptions {
+        memory_bytes: usize::try_from(limits.query_memory_bytes_max).unwrap_or(usize::MAX),
+        spill: config.data.join(QUERY_SPILL),
+        spill_bytes_max: limits.query_spill_bytes_max,
+        threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+    }
+}
+
+fn symbols(config: &Config) -> Result<Symbols, SetupError> {
+    let client = config.symbols.clone().map(|server| ClientOptions {
+        server,
+        user_agent: concat!("unhex-store/", env!("CARGO_PKG_VERSION")).to_owned(),
+        // Whoever looks does not want to wait, and looks again.
+        retries: RetryPolicy {
+            attempts_max: 2,
+            wait_first: Duration::from_millis(200),
+            wait_max: Duration::from_secs(1),
+        },
+        connect_timeout: NAMES_CONNECT,
+        answer_timeout: NAMES_WAIT,
+        ..ClientOptions::default()
+    });
+    let symbols = Symbols::new(SymbolsOptions {
+        client,
+        bytes_max: config.limits.name_bytes_max,
+        recheck: NAMES_RECHECK,
+        wait: NAMES_WAIT,
+        rest: NAMES_REST,
+    });
+    Ok(symbols?)
+}
+
+fn turn_options(limits: &Limits) -> TurnOptions {
+    TurnOptions {
+        at_once: limits.queries_max,
+        queue: limits.query_queue_seconds_max,
+        seconds_max: limits.query_seconds_max,
+    }
 }

@@ -19,6 +19,7 @@ pub mod maintain;
 pub mod metrics;
 pub mod objects;
 pub mod observe;
+pub mod query;
 pub mod reading;
 pub mod rows;
 pub mod selector;

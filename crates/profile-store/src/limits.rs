@@ -128,6 +128,22 @@ limits! {
     compaction_memory_bytes_max: Bytes = 512 << 20, "UNHEX_STORE_COMPACTION_MEMORY_BYTES_MAX";
     /// Room on the disk for rows of compactions that do not fit into that memory.
     compaction_spill_bytes_max: Bytes = 32 << 30, "UNHEX_STORE_COMPACTION_SPILL_BYTES_MAX";
+    /// Queries that run at once; more wait for their turn. They share the threads, of which there are as many as
+    /// processors, and the memory.
+    queries_max: Count = 8, "UNHEX_STORE_QUERIES_MAX";
+    /// How long a query waits for its turn before it is told to come again.
+    query_queue_seconds_max: Seconds = 10, "UNHEX_STORE_QUERY_QUEUE_SECONDS_MAX";
+    /// How long a query may run: people have given up by then, and so have most proxies.
+    query_seconds_max: Seconds = 60, "UNHEX_STORE_QUERY_SECONDS_MAX";
+    /// Memory of all queries at once for rows and sums; a merge of 20,000 stacks takes 10 MB. One that needs more is
+    /// told so.
+    query_memory_bytes_max: Bytes = 1 << 30, "UNHEX_STORE_QUERY_MEMORY_BYTES_MAX";
+    /// Room on the disk for rows that do not fit into that memory.
+    query_spill_bytes_max: Bytes = 16 << 30, "UNHEX_STORE_QUERY_SPILL_BYTES_MAX";
+    /// Stacks, frames and label sets that are kept in memory between queries: those of a thousand services.
+    stack_bytes_max: Bytes = 256 << 20, "UNHEX_STORE_STACK_BYTES_MAX";
+    /// Names of native frames that are kept in memory between queries, a million of them.
+    name_bytes_max: Bytes = 256 << 20, "UNHEX_STORE_NAME_BYTES_MAX";
     /// Connections that are open at once; more wait in the kernel's queue. Each costs a file and
     /// about 20 KiB.
     connections_max: Count = 4_096, "UNHEX_STORE_CONNECTIONS_MAX";

@@ -27,6 +27,10 @@ pub struct SegmentHour {
     pub totals: FilesOfHour,
     /// Label sets, stacks and frames.
     pub dictionary: FilesOfHour,
+    /// The keys of the files that together have each row of samples once, without the rows that `deletions` leave out.
+    pub sample_files: Vec<String>,
+    /// The keys of those that together have each total once; those below `seg/` have rows of samples, each a total of its own.
+    pub total_files: Vec<String>,
     /// Deletions that are not worked into the files yet.
     pub deletions: u64,
     /// Why the hour cannot be read, if it cannot.

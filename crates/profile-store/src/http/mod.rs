@@ -13,6 +13,7 @@ mod ingest;
 mod named;
 pub mod openapi;
 mod operation;
+mod query;
 mod receive;
 mod request_log;
 mod serving;
@@ -58,6 +59,27 @@ fn routes(app: &App) -> Router<App> {
             )),
         )
         .route(grpc::EXPORT, guarded(app, "grpc", post(grpc::post_export)))
+        .route(
+            "/query/labels",
+            open("labels", get(query::labels::get_labels)),
+        )
+        .route(
+            "/query/series",
+            open("series", get(query::series::get_series)),
+        )
+        .route(
+            "/query/profile",
+            open("profile", get(query::profile::get_profile)),
+        )
+        .route("/query/top", open("top", get(query::top::get_top)))
+        .route(
+            "/query/coverage",
+            open("coverage", get(query::coverage::get_coverage)),
+        )
+        .route(
+            "/query/segments",
+            open("segments", get(query::segments::get_segments)),
+        )
         .fallback(unmatched)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(OTHER_BODY_BYTES_MAX))

@@ -7,7 +7,8 @@ use http::header;
 use utoipa::OpenApi;
 
 use super::error::{ApiError, Problem};
-use super::{deletion, ingest, operation};
+use super::{deletion, ingest, operation, query};
+use crate::answers::LabelValuesAnswer;
 
 /// The description of the whole interface.
 #[derive(Debug, OpenApi)]
@@ -17,7 +18,7 @@ use super::{deletion, ingest, operation};
         description = "Profiles go in by OTLP and as pprof, and come out merged, with names. Errors are RFC 9457 problems; \
                        OTLP's are `google.rpc.Status`. OTLP over gRPC is on the same port."
     ),
-    components(schemas(Problem)),
+    components(schemas(Problem, LabelValuesAnswer)),
     paths(
         operation::get_banner,
         operation::get_healthz,
@@ -27,6 +28,12 @@ use super::{deletion, ingest, operation};
         ingest::post_otlp,
         ingest::post_pprof,
         deletion::delete_profiles,
+        query::labels::get_labels,
+        query::series::get_series,
+        query::profile::get_profile,
+        query::top::get_top,
+        query::coverage::get_coverage,
+        query::segments::get_segments,
     ),
     tags(
         (name = "ingest", description = "What profilers send"),

@@ -68,9 +68,17 @@ impl Maintenance {
 
     /// What is to be done about an hour now.
     pub(super) fn plan(&self, state: &HourState) -> Option<CompactionPlan> {
+        let own = &self.options.compaction;
+        let delay = self.own_delay(state.hour());
+        // Of many segments, too, each replica waits for some more than the first.
+        let part = delay
+            .as_secs()
+            .checked_div(2)
+            .and_then(|part| usize::try_from(part).ok());
         let policy = CompactionPolicy {
-            settle: self.options.compaction.settle + self.own_delay(state.hour()),
-            ..self.options.compaction
+            settle: own.settle + delay,
+            fresh_segments_max: own.fresh_segments_max.saturating_add(part.unwrap_or(0)),
+            ..*own
         };
         plan::compaction(state, &policy, self.clock.now())
     }

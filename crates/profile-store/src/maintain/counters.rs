@@ -19,6 +19,7 @@ pub struct Counters {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     deletions: AtomicU64,
+    merges: AtomicU64,
     swept: AtomicU64,
     failures: [AtomicU64; FailureReason::ALL.len()],
     rounds: AtomicU64,
@@ -80,6 +81,8 @@ pub struct CountersRead {
     pub bytes_out: u64,
     /// Tombstones that were put.
     pub deletions: u64,
+    /// Merges of dictionaries.
+    pub merges: u64,
     /// Objects that were removed.
     pub swept: u64,
     /// What was not done, by reason.
@@ -158,6 +161,7 @@ impl Counters {
             bytes_in: of(&self.bytes_in),
             bytes_out: of(&self.bytes_out),
             deletions: of(&self.deletions),
+            merges: of(&self.merges),
             swept: of(&self.swept),
             failures: failures
                 .map(|(reason, count)| (reason, of(count)))
@@ -185,6 +189,10 @@ impl Counters {
 
     pub(super) fn deleted(&self) {
         add(&self.deletions, 1);
+    }
+
+    pub(super) fn merged(&self) {
+        add(&self.merges, 1);
     }
 
     pub(super) fn swept(&self, objects: u64) {

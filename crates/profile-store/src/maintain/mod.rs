@@ -6,11 +6,12 @@
 //!
 //! [`compaction`] makes the outputs of a plan and compares their sums with those of its inputs before it says so; [`rows`] is what a compaction
 //! does to rows, [`adding`] how equal rows become one, [`sums`] what is compared. [`retention`] writes tombstones, [`sweep`]
-//! removes, [`walk`] goes through all hours, [`tasks`] do it all at intervals. [`counters`] are what the metrics show.
+//! removes, [`dictionary`] merges what numbers stand for, [`walk`] goes through all hours, [`tasks`] do it all at intervals. [`counters`] are what the metrics show.
 
 mod adding;
 mod compaction;
 mod counters;
+mod dictionary;
 mod failure;
 mod outputs;
 mod retention;

@@ -18,15 +18,18 @@ impl Maintenance {
         let count = names.len();
         // One kind after the other: an output that is removed before its record would be missed by whoever sees the record.
         for names in names.chunk_by(|a, b| folder(a) == folder(b)) {
-            let removals: Vec<_> = names.iter().map(|name| self.remove(name).boxed()).collect();
+            let removals: Vec<_> = names
+                .iter()
+                .map(|name| self.remove(name.to_string()).boxed())
+                .collect();
             let removals = stream::iter(removals).buffer_unordered(REMOVALS_AT_ONCE);
             removals.try_collect::<()>().await?;
         }
         Ok(count)
     }
 
-    async fn remove(&self, name: &ObjectName) -> Result<(), ObjectsError> {
-        self.objects.delete(&name.to_string()).await?;
+    pub(super) async fn remove(&self, key: String) -> Result<(), ObjectsError> {
+        self.objects.delete(&key).await?;
         self.counters.swept(1);
         Ok(())
     }

@@ -59,10 +59,7 @@ impl Counted<'_> {
     }
 }
 
-pub(super) fn counted<'b>(
-    batch: &'b RecordBatch,
-    is_total: IsTotal,
-) -> Result<Counted<'b>, QueryError> {
+pub(super) fn counted(batch: &RecordBatch, is_total: IsTotal) -> Result<Counted<'_>, QueryError> {
     let count = integers(batch, "count")?;
     Ok(match is_total {
         IsTotal::No => Counted::Samples(count, integers(batch, "period")?),

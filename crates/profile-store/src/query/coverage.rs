@@ -21,12 +21,8 @@ use crate::view::Weight;
 /// By what rows are made, beside the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoverageBy {
-    /// Whether by service.
-    pub service: bool,
-    /// Whether by version.
-    pub version: bool,
-    /// Whether by deployment.
-    pub deployment: bool,
+    /// Whether by service, by version and by deployment.
+    pub labels: [bool; 3],
     /// Whether by binary.
     pub binary: bool,
 }
@@ -174,8 +170,7 @@ impl FrameClass {
 fn shown(group: &Group, by: CoverageBy) -> Group {
     let mut group = group.clone();
     if let Some(labels) = &mut group.labels {
-        let shown = [by.service, by.version, by.deployment];
-        for (label, is_shown) in labels.iter_mut().zip(shown) {
+        for (label, is_shown) in labels.iter_mut().zip(by.labels) {
             if !is_shown {
                 *label = "".into();
             }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{BinaryViewArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use datafusion::arrow::array::{
+    BinaryViewArray, Int64Array, RecordBatch, TimestampMicrosecondArray,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::StackHash;
 
@@ -164,10 +166,7 @@ impl Fold {
                 .is_some()
                 .then(|| times(batch, time))
                 .transpose()?,
-            stacks: plan
-                .needs_stacks()
-                .then(|| stacks(batch))
-                .transpose()?,
+            stacks: plan.needs_stacks().then(|| stacks(batch)).transpose()?,
             counted: counted(batch, self.is_total)?,
         })
     }
@@ -206,7 +205,11 @@ impl Fold {
             is_selected,
             key,
             labels,
-            group: if is_selected { self.group(labels, key) } else { 0 },
+            group: if is_selected {
+                self.group(labels, key)
+            } else {
+                0
+            },
             weight: Weight::default(),
         }
     }

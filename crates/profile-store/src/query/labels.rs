@@ -57,10 +57,14 @@ impl Queries {
         let mut rows = self.engine.totals(&reading)?;
         for name in TOTAL_LABELS {
             if let Some(values) = question.selector.values_of(name) {
-                rows = rows.filter(scan::one_of(name, &values)).map_err(EngineError::from)?;
+                rows = rows
+                    .filter(scan::one_of(name, &values))
+                    .map_err(EngineError::from)?;
             }
         }
-        let rows = rows.select(vec![ident("type")]).map_err(EngineError::from)?;
+        let rows = rows
+            .select(vec![ident("type")])
+            .map_err(EngineError::from)?;
         let rows = rows.distinct().map_err(EngineError::from)?;
         let batches = self.engine.run(async move { rows.collect().await }).await?;
         let mut types = BTreeSet::new();

@@ -15,10 +15,15 @@ mod fold;
 mod labels;
 mod question;
 mod scan;
+mod segments;
 mod series;
 mod stacks;
 mod sums;
+mod turns;
 mod window;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,10 +33,11 @@ use rustc_hash::FxHashSet;
 pub use coverage::{Coverage, CoverageBy, CoverageLine, FrameClass, coverage};
 pub use failure::QueryError;
 pub use labels::Labels;
-pub use question::{Question, StackFilter, TOTAL_LABELS, TextFilter};
+pub use question::{Question, TOTAL_LABELS};
 pub use series::{Line, Lines, LinesBy};
 pub use stacks::Stacks;
 pub use sums::{Group, Sums};
+pub use turns::{TurnError, TurnOptions, Turns};
 pub use window::{Window, WindowError};
 
 use crate::engine::Engine;
@@ -39,7 +45,7 @@ use crate::objects::Objects;
 use crate::reading::Readings;
 use crate::rows::Series;
 use crate::symbols::{Names, Symbols};
-use crate::view::Merged;
+use crate::view::{Merged, StackFilter};
 use dictionary::Dictionary;
 use scan::Keep;
 
@@ -48,7 +54,7 @@ use scan::Keep;
 pub struct Queries {
     engine: Engine,
     readings: Arc<Readings>,
-    dictionary: Dictionary,
+    dictionary: Arc<Dictionary>,
     symbols: Arc<Symbols>,
 }
 
@@ -71,14 +77,14 @@ impl Queries {
     /// Answers questions from these.
     pub fn new(parts: QueriesParts) -> Self {
         Self {
-            dictionary: Dictionary::new(parts.objects, parts.stack_bytes_max),
+            dictionary: Arc::new(Dictionary::new(parts.objects, parts.stack_bytes_max)),
             engine: parts.engine,
             readings: parts.readings,
             symbols: parts.symbols,
         }
     }
 
-    /// All that was counted, merged by stack, with names: of the stacks that pass.
+    /// All that was counted, merged by stack, with names: of the stacks that the filter keeps.
     ///
     /// # Errors
     /// If rows or the dictionary cannot be read, do not fit into memory, or have expired.
@@ -95,7 +101,7 @@ impl Queries {
         let sums = self.sums(question, &keep).await?;
         let (stacks, names) = self.named(question, &sums).await?;
         let profile_type = question.profile_type.clone();
-        Ok(stacks.merged(profile_type, &sums, (&names, filter)))
+        Ok(filter.apply(stacks.merged(profile_type, &sums, &names)))
     }
 
     /// How much of what was counted has its names, by what is asked, in steps if they are asked for.
@@ -110,7 +116,7 @@ impl Queries {
     ) -> Result<Coverage, QueryError> {
         let keep = Keep {
             stacks: true,
-            labels: by.service || by.version || by.deployment,
+            labels: by.labels.contains(&true),
             step_micros: step_seconds.map(|step| i64::from(step.max(1)) * 1_000_000),
             only_series: self.selected_series(question).await?,
             ..Keep::default()
@@ -127,20 +133,26 @@ impl Queries {
     /// What the stacks of some sums are, and the names of their frames.
     async fn named(&self, question: &Question, sums: &Sums) -> Result<(Stacks, Names), QueryError> {
         let services = question.selector.values_of("service");
-        let hours = question.window.hours();
-        let stacks = self
-            .dictionary
-            .stacks(hours, services.as_ref(), sums.stacks())
-            .await?;
-        let names = self.symbols.resolve(&stacks.wanted()).await;
-        Ok((stacks, names))
+        let services = services.map(|services| services.into_iter().map(Arc::from).collect());
+        let (dictionary, symbols) = (Arc::clone(&self.dictionary), Arc::clone(&self.symbols));
+        let (hours, stacks) = (question.window.hours(), sums.stacks().collect());
+        let work = async move {
+            let stacks = dictionary.stacks(hours, &services, stacks).await?;
+            let names = symbols.resolve(&stacks.wanted()).await;
+            Ok((stacks, names))
+        };
+        self.engine.run(work).await?
     }
 
     /// The series that are selected, of the hours that the window has something of.
-    async fn series_of(&self, question: &Question) -> Result<BTreeMap<i64, Arc<Series>>, QueryError> {
-        let services = question.selector.values_of("service");
+    async fn series_of(
+        &self,
+        question: &Question,
+    ) -> Result<BTreeMap<i64, Arc<Series>>, QueryError> {
+        let dictionary = Arc::clone(&self.dictionary);
         let hours = question.window.hours();
-        let mut series = self.dictionary.series(hours, services.as_ref()).await?;
+        let reading = async move { dictionary.series(hours).await };
+        let mut series = self.engine.run(reading).await??;
         series.retain(|_, series| {
             let label = |name: &str| series.label(name).unwrap_or_default();
             question.selector.matches(label)

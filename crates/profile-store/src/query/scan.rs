@@ -20,7 +20,7 @@ use super::fold::{Fold, FoldPlan};
 use super::question::{Question, TOTAL_LABELS};
 use super::sums::Sums;
 use crate::engine::{Engine, EngineError};
-use crate::reading::{Readings, Reading};
+use crate::reading::{Reading, Readings};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// How often a reading is made anew whose files were swept meanwhile.
@@ -78,7 +78,10 @@ pub(super) async fn sums(
         let reading = readings.read(question.window.hours()).await?;
         match sums_of(engine, reading, (question, keep)).await {
             Err(QueryError::Engine(EngineError::Gone(key))) if tries < READINGS_MAX => {
-                tracing::info!(key, "a file was swept while it was read; the table is listed again");
+                tracing::info!(
+                    key,
+                    "a file was swept while it was read; the table is listed again"
+                );
             }
             outcome => return outcome,
         }
@@ -92,8 +95,7 @@ async fn sums_of(
 ) -> Result<Sums, QueryError> {
     let is_in_totals = keep.is_in_totals();
     let window = question.window;
-    let (totals, samples) =
-        reading.split(|hour| is_in_totals && window.has_all_of(hour.hour));
+    let (totals, samples) = reading.split(|hour| is_in_totals && window.has_all_of(hour.hour));
     let mut expired = samples.hours().iter();
     if let Some(hour) = expired.find(|hour| hour.is_without_samples && !hour.totals.is_empty()) {
         return Err(QueryError::Expired { hour: hour.hour });
@@ -128,7 +130,9 @@ fn selected(
     }
     if is_total == IsTotal::No {
         let (from, to) = (question.window.from(), question.window.to());
-        let within = ident("ts").gt_eq(moment(from)).and(ident("ts").lt(moment(to)));
+        let within = ident("ts")
+            .gt_eq(moment(from))
+            .and(ident("ts").lt(moment(to)));
         rows = rows.filter(within)?;
     }
     let mut columns = vec!["count"];

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::failure::QueryError;
-use super::question::{Question, StackFilter, TOTAL_LABELS};
+use super::question::{Question, TOTAL_LABELS};
 use super::scan::Keep;
 use super::sums::Group;
 use super::{Queries, series_ids};
 use crate::rows::Series;
-use crate::view::NamesLacking;
+use crate::view::{NamesLacking, StackFilter};
 
 /// By what lines are made, and how far apart their points are.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl Line {
 }
 
 impl Queries {
-    /// What was counted over time, of stacks that pass.
+    /// What was counted over time, of stacks that the filter keeps.
     ///
     /// # Errors
     /// If rows or the dictionary cannot be read, do not fit into memory, or have expired.
@@ -75,7 +75,7 @@ impl Queries {
             let sums = self.sums(question, &keep).await?;
             let (stacks, names) = self.named(question, &sums).await?;
             names_lacking = names.lacking().cloned();
-            keep.only_stacks = Some(Arc::new(stacks.passing(&names, filter)));
+            keep.only_stacks = Some(Arc::new(stacks.kept(&names, filter)));
             keep.stacks = false;
         }
         keep.labels = by.labels.iter().any(|label| !is_of_series(label));
@@ -107,11 +107,7 @@ impl Queries {
 }
 
 /// The value that the rows of a group have of a label.
-fn label_of(
-    group: &Group,
-    series: Option<&BTreeMap<i64, Arc<Series>>>,
-    name: &str,
-) -> Arc<str> {
+fn label_of(group: &Group, series: Option<&BTreeMap<i64, Arc<Series>>>, name: &str) -> Arc<str> {
     if let Some(place) = TOTAL_LABELS.iter().position(|label| *label == name) {
         let labels = group.labels.as_ref().and_then(|labels| labels.get(place));
         return labels.map_or_else(|| "".into(), Arc::clone);

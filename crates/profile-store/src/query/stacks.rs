@@ -5,11 +5,10 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::{FrameHash, StackHash};
 
-use super::question::StackFilter;
 use super::sums::{Interned, Sums};
 use crate::rows::{FrameContent, NativeFrame};
 use crate::symbols::{Names, Wanted};
-use crate::view::{FrameNumber, Merged, ProfileType};
+use crate::view::{FrameNumber, Merged, ProfileType, StackFilter, Weight};
 
 /// What a stack reads that is in no dictionary, which only damage explains.
 const NOT_FOUND: &str = "stack not found";
@@ -19,7 +18,7 @@ const NOT_FOUND: &str = "stack not found";
 pub struct Stacks {
     frames: Vec<Arc<FrameContent>>,
     numbers: Interned<FrameHash>,
-    stacks: FxHashMap<StackHash, Box<[u32]>>,
+    frames_of: FxHashMap<StackHash, Box<[u32]>>,
     lost: Box<[u32]>,
 }
 
@@ -43,7 +42,7 @@ impl Stacks {
                 number
             });
             let frames = frames.collect();
-            all.stacks.insert(stack, frames);
+            all.frames_of.insert(stack, frames);
         }
         let number = u32::try_from(all.frames.len()).unwrap_or(u32::MAX);
         all.frames.push(lost);
@@ -58,7 +57,7 @@ impl Stacks {
 
     /// The frames of a stack, leaf first.
     pub fn of(&self, stack: StackHash) -> &[u32] {
-        self.stacks.get(&stack).unwrap_or(&self.lost)
+        self.frames_of.get(&stack).unwrap_or(&self.lost)
     }
 
     /// The places that the symbol server is to be asked for.
@@ -70,30 +69,38 @@ impl Stacks {
         wanted
     }
 
-    /// The sums with their names, as far as their stacks pass.
-    pub fn merged(
-        &self,
-        profile_type: ProfileType,
-        sums: &Sums,
-        (names, filter): (&Names, &StackFilter),
-    ) -> Merged {
+    /// The sums with their names.
+    pub fn merged(&self, profile_type: ProfileType, sums: &Sums, names: &Names) -> Merged {
         let mut merged = Merged::new(profile_type);
         if let Some(lacking) = names.lacking() {
             merged.lack_names(lacking.clone());
         }
         let frames = self.named(&mut merged, names);
-        let passing = Passing::of(&merged, &frames, filter);
-        let mut numbers = Vec::new();
         for (_, stack, weight) in sums.iter() {
-            let of_stack = self.of(stack);
-            if passing.has(of_stack) {
-                numbers.clear();
-                let all = of_stack.iter().filter_map(|frame| at(&frames, *frame));
-                numbers.extend(all.copied());
-                merged.stack(&numbers, weight);
-            }
+            merged.stack(&numbers(&frames, self.of(stack)), weight);
         }
         merged
+    }
+
+    /// The stacks that a filter keeps.
+    pub(super) fn kept(&self, names: &Names, filter: &StackFilter) -> FxHashSet<StackHash> {
+        let mut merged = Merged::new(ProfileType::cpu());
+        let frames = self.named(&mut merged, names);
+        let all: Vec<(&StackHash, &Box<[u32]>)> = self.frames_of.iter().collect();
+        for (place, (_, stack)) in (0_i128..).zip(&all) {
+            // By its weight a stack is known again.
+            let weight = Weight {
+                count: place,
+                value: 0,
+            };
+            merged.stack(&numbers(&frames, stack), weight);
+        }
+        let kept = filter.apply(merged);
+        let places = kept
+            .stacks()
+            .map(|stack| usize::try_from(stack.weight.count));
+        let stacks = places.filter_map(|place| all.get(place.ok()?));
+        stacks.map(|(stack, _)| **stack).collect()
     }
 
     /// All frames with their names, in order of their numbers.
@@ -104,63 +111,11 @@ impl Stacks {
         });
         frames.collect()
     }
-
-    /// The stacks that pass.
-    pub(super) fn passing(&self, names: &Names, filter: &StackFilter) -> FxHashSet<StackHash> {
-        let mut merged = Merged::new(ProfileType::cpu());
-        let frames = self.named(&mut merged, names);
-        let passing = Passing::of(&merged, &frames, filter);
-        let all = self.stacks.iter();
-        all.filter(|(_, frames)| passing.has(frames))
-            .map(|(stack, _)| *stack)
-            .collect()
-    }
 }
 
-/// Which frames make a stack pass.
-struct Passing {
-    functions: Option<Vec<bool>>,
-    binaries: Option<Vec<bool>>,
-}
-
-impl Passing {
-    fn of(merged: &Merged, frames: &[FrameNumber], filter: &StackFilter) -> Self {
-        let function = |number: &FrameNumber, passes: &dyn Fn(&str) -> bool| {
-            let calls = merged.calls(*number).iter();
-            let mut names = calls.filter_map(|call| merged.functions().get(call.function.index()));
-            names.any(|function| passes(&function.name))
-        };
-        let binary = |number: &FrameNumber, passes: &dyn Fn(&str) -> bool| {
-            let calls = merged.calls(*number).iter();
-            let mut of = calls.filter_map(|call| merged.functions().get(call.function.index()));
-            if of.any(|function| !function.binary.is_empty() && passes(&function.binary)) {
-                return true;
-            }
-            let frame = merged.frames().get(number.index());
-            let of = frame.and_then(|frame| merged.binaries().get(frame.binary?.index()));
-            let identity = of.and_then(|binary| binary.identity.as_ref());
-            identity.is_some_and(|identity| passes(&identity.to_string()))
-        };
-        Self {
-            functions: filter.function.as_ref().map(|wanted| {
-                let passes = |text: &str| wanted.passes(text);
-                frames.iter().map(|f| function(f, &passes)).collect()
-            }),
-            binaries: filter.binary.as_ref().map(|wanted| {
-                let passes = |text: &str| wanted.passes(text);
-                frames.iter().map(|f| binary(f, &passes)).collect()
-            }),
-        }
-    }
-
-    fn has(&self, frames: &[u32]) -> bool {
-        [&self.functions, &self.binaries].into_iter().all(|passing| {
-            passing.as_ref().is_none_or(|passing| {
-                let mut of_stack = frames.iter().filter_map(|frame| at(passing, *frame));
-                of_stack.any(|passes| *passes)
-            })
-        })
-    }
+fn numbers(frames: &[FrameNumber], stack: &[u32]) -> Vec<FrameNumber> {
+    let frames = stack.iter().filter_map(|frame| at(frames, *frame));
+    frames.copied().collect()
 }
 
 /// The place that a frame is, if it is one.

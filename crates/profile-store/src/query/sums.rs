@@ -94,11 +94,6 @@ impl Sums {
         }
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.sums.len()
-    }
-
     /// The memory that they have, about.
     pub(super) fn bytes(&self) -> usize {
         let entry = size_of::<((u32, StackHash), Weight)>() + 1;

@@ -37,8 +37,8 @@ const ROUNDS_MAX: usize = 4;
 /// How names are asked for and remembered.
 #[derive(Clone, Debug)]
 pub struct SymbolsOptions {
-    /// How the server is reached.
-    pub client: ClientOptions,
+    /// How the server is reached, if there is one.
+    pub client: Option<ClientOptions>,
     /// Memory for names.
     pub bytes_max: u64,
     /// After so long a binary is asked for again.
@@ -52,7 +52,7 @@ pub struct SymbolsOptions {
 /// Asks the symbol server for names, and remembers them.
 #[derive(Debug)]
 pub struct Symbols {
-    client: Client,
+    client: Option<Client>,
     memory: Memory,
     turns: Semaphore,
     away: Mutex<Option<Away>>,
@@ -74,7 +74,7 @@ impl Symbols {
     /// If the address of the server is no http or https URL.
     pub fn new(options: SymbolsOptions) -> Result<Self, ClientError> {
         Ok(Self {
-            client: Client::new(options.client)?,
+            client: options.client.map(Client::new).transpose()?,
             memory: Memory::new(options.bytes_max, options.recheck),
             turns: Semaphore::new(REQUESTS_AT_ONCE),
             away: Mutex::new(None),
@@ -120,6 +120,9 @@ impl Symbols {
     }
 
     async fn ask(&self, chunk: &Chunk) -> Result<CompactAnswer, Arc<str>> {
+        let Some(client) = &self.client else {
+            return Err("no symbol server is configured (--symbols)".into());
+        };
         // The turns are never closed.
         let Ok(_turn) = self.turns.acquire().await else {
             return Err("the store stops".into());
@@ -127,7 +130,7 @@ impl Symbols {
         if let Some(away) = self.away() {
             return Err(away.detail);
         }
-        let answer = self.client.symbolize_compact(&chunk.request()).await;
+        let answer = client.symbolize_compact(&chunk.request()).await;
         answer.map_err(|error| {
             let detail: Arc<str> = format!("the symbol server gave no names: {error}").into();
             tracing::warn!("{detail}");

@@ -2,8 +2,8 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::merged::{Merged, ShownCall};
-use super::shown::ShownFunction;
+use super::merged::Merged;
+use super::shown::{ShownBinary, ShownFunction};
 
 /// Bytes of a pattern of a filter; names of templates that people paste have 1,000.
 pub const FILTER_BYTES_MAX: usize = 4_096;
@@ -23,7 +23,7 @@ pub struct StackFilter {
 pub struct FilterTexts<'t> {
     /// Stacks with a function whose name or source file matches; of one binary, if that is given, too.
     pub function: Option<&'t str>,
-    /// Stacks with a frame in a binary whose file name matches.
+    /// Stacks with a frame in a binary whose file name or build ID matches.
     pub binary: Option<&'t str>,
     /// No stacks with a function whose name or source file matches.
     pub without: Option<&'t str>,
@@ -78,23 +78,45 @@ impl StackFilter {
         if self.is_empty() {
             return merged;
         }
-        let functions = merged.functions().iter();
-        let verdicts: Vec<Verdict> = functions.map(|function| self.verdict(function)).collect();
+        let in_binary: Vec<bool> = merged
+            .binaries()
+            .iter()
+            .map(|binary| self.names_identity(binary))
+            .collect();
+        let functions: Vec<Verdict> = merged
+            .functions()
+            .iter()
+            .map(|function| self.verdict(function))
+            .collect();
+        let frames: Vec<Verdict> = merged
+            .frames()
+            .iter()
+            .map(|frame| {
+                let binary = frame.binary.and_then(|of| in_binary.get(of.index()));
+                let has_identity = binary.copied().unwrap_or_default();
+                let calls = merged.calls_of(frame).iter();
+                let of = calls.filter_map(|call| functions.get(call.function.index()));
+                of.fold(Verdict::default(), |all, one| all.with(*one, has_identity))
+            })
+            .collect();
         let needs_one = self.function.is_some() || self.binary.is_some();
-        merged.with_stacks(|calls| {
-            let verdict = |call: &ShownCall| {
-                let verdict = verdicts.get(call.function.index());
-                verdict.copied().unwrap_or_default()
-            };
+        merged.with_stacks(|stack| {
+            let of = stack.iter().filter_map(|frame| frames.get(frame.index()));
             let mut is_there = !needs_one;
-            for verdict in calls.map(verdict) {
+            for verdict in of {
                 if verdict.is_unwanted {
                     return false;
                 }
-                is_there |= verdict.is_wanted;
+                is_there |= verdict.has_name && verdict.has_binary;
             }
             is_there
         })
+    }
+
+    fn names_identity(&self, binary: &ShownBinary) -> bool {
+        let identity = binary.identity.as_ref().map(ToString::to_string);
+        let pattern = self.binary.as_ref().zip(identity);
+        pattern.is_some_and(|(pattern, identity)| pattern.is_match(&identity))
     }
 
     fn verdict(&self, function: &ShownFunction) -> Verdict {
@@ -102,18 +124,32 @@ impl StackFilter {
             |pattern: &Regex| pattern.is_match(&function.name) || pattern.is_match(&function.file);
         let in_binary = |pattern: &Regex| pattern.is_match(&function.binary);
         Verdict {
-            is_wanted: self.function.as_ref().is_none_or(names)
-                && self.binary.as_ref().is_none_or(in_binary),
+            has_name: self.function.as_ref().is_none_or(names),
+            has_binary: self.binary.as_ref().is_none_or(in_binary),
             is_unwanted: self.without.as_ref().is_some_and(names),
         }
     }
 }
 
-/// What a function means for the stacks that have it.
+/// What a function or frame means for the stacks that have it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Verdict {
-    is_wanted: bool,
+    has_name: bool,
+    has_binary: bool,
     is_unwanted: bool,
+}
+
+impl Verdict {
+    /// A frame's, with one more of its functions; it may be in the binary by its identity.
+    fn with(self, function: Self, has_identity: bool) -> Self {
+        let has_binary = function.has_binary || has_identity;
+        let is_wanted = function.has_name && has_binary;
+        Self {
+            has_name: self.has_name || is_wanted,
+            has_binary: self.has_binary || is_wanted,
+            is_unwanted: self.is_unwanted || function.is_unwanted,
+        }
+    }
 }
 
 fn compiled(what: &'static str, text: Option<&str>) -> Result<Option<Regex>, FilterError> {

@@ -241,17 +241,9 @@ impl Merged {
         self.calls.get(start..end).unwrap_or_default()
     }
 
-    /// This with those stacks alone that are wanted by their calls, the leaf's first.
-    pub(super) fn with_stacks(
-        mut self,
-        mut is_wanted: impl FnMut(&mut dyn Iterator<Item = &ShownCall>) -> bool,
-    ) -> Self {
-        let mut kept = Vec::new();
-        for stack in self.stacks() {
-            let frames = stack.frames.iter();
-            let mut calls = frames.flat_map(|frame| self.calls(*frame));
-            kept.push(is_wanted(&mut calls));
-        }
+    /// This with those stacks alone that are wanted by their frames, the leaf's first.
+    pub(super) fn with_stacks(mut self, is_wanted: impl Fn(&[FrameNumber]) -> bool) -> Self {
+        let kept: Vec<bool> = self.stacks().map(|stack| is_wanted(stack.frames)).collect();
         let (frames, stacks) = (
             std::mem::take(&mut self.stack_frames),
             std::mem::take(&mut self.stacks),

@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod alert;
+mod asked;
 mod deletion;
 mod documents;
 mod figures;
@@ -14,6 +15,7 @@ mod grpc;
 mod hostile;
 mod in_and_out;
 mod kills;
+mod late;
 mod message;
 mod notes;
 mod operation;

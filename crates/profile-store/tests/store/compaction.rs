@@ -68,6 +68,31 @@ async fn an_hour_is_compacted_ten_minutes_after_it_and_again_for_what_came_late(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_hour_of_many_segments_is_compacted_while_it_goes_on() {
+    let objects = crate::replicas::in_memory();
+    let now = Now::at(minute(30));
+    let mut options = at_once();
+    options.compaction.fresh_segments_max = 10;
+    let (replica, _spill) = replica(&objects, &now, options);
+    let reader = Reader::of(&objects, &now);
+    let mut all = Vec::new();
+    for segment in 0..25 {
+        put(
+            &objects,
+            now.publish(u8::try_from(segment).unwrap()),
+            &rows(segment, 10),
+        )
+        .await;
+        all.extend(rows(segment, 10));
+        let compacted = replica.compact(hour()).await.unwrap().is_some();
+        assert_eq!(compacted, segment == 10 || segment == 21, "{segment}");
+    }
+    let expected = sums_of(&all);
+    assert_eq!(reader.sums(hour()).await, [expected.clone(), expected]);
+    assert_eq!(reader.files(hour()).await, (3, 1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_are_of_whole_minutes_equal_ones_are_one_and_all_are_sorted() {
     let objects = crate::replicas::in_memory();
     let now = Now::at(minute(70));

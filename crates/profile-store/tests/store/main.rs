@@ -2,15 +2,18 @@
 
 #![cfg(test)]
 
+mod asked;
 mod backends;
 mod compaction;
 mod crashes;
+mod dictionaries;
 mod dictionary;
 mod engine;
 mod files;
 mod fleet;
 mod ingested;
 mod objects;
+mod queries;
 mod reading;
 mod replicas;
 mod symbol_server;

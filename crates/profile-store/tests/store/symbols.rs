@@ -17,14 +17,14 @@ const LONG: Duration = Duration::from_hours(1);
 
 fn symbols(server: &SymbolServer, recheck: Duration) -> Symbols {
     let options = SymbolsOptions {
-        client: ClientOptions {
+        client: Some(ClientOptions {
             server: server.url(),
             retries: RetryPolicy {
                 attempts_max: 1,
                 ..RetryPolicy::default()
             },
             ..ClientOptions::default()
-        },
+        }),
         bytes_max: 1 << 20,
         recheck,
         wait: Duration::from_secs(20),

@@ -1,4 +1,4 @@
-//! A store that counts what is read of it, and that can stop: after some operations it fails whatever it is asked, as if whoever asks had died.
+//! A store that counts what is read of it, and that has faults: it stops after some changes, as if whoever asks had died, or fails once.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-/// What a stopped store does with the operation that it stops at.
+/// What a stopped store does with the change that it stops at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     /// It does not do it.
@@ -28,25 +28,49 @@ pub(crate) enum Last {
 #[derive(Debug)]
 pub(crate) struct Watched {
     inner: Arc<dyn ObjectStore>,
-    left: AtomicI64,
-    last: Last,
+    fault: Fault,
+    changes: AtomicI64,
     operations: AtomicU64,
     reads: AtomicU64,
     read_bytes: AtomicU64,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    None,
+    /// After so many changes nothing is done any more.
+    Stop(i64, Last),
+    /// The operation with this number fails, whatever it is.
+    Once(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Reads,
+    Changes,
+}
+
 impl Watched {
-    /// One that does not stop.
+    /// One without faults.
     pub(crate) fn new(inner: Arc<dyn ObjectStore>) -> Arc<Self> {
-        Self::stopping(inner, i64::MAX, Last::Fails)
+        Self::with(inner, Fault::None)
     }
 
-    /// One that stops after so many operations.
+    /// One that stops after so many changes. Between two changes it does not matter when somebody dies.
     pub(crate) fn stopping(inner: Arc<dyn ObjectStore>, after: i64, last: Last) -> Arc<Self> {
+        Self::with(inner, Fault::Stop(after, last))
+    }
+
+    /// One of whose operations one fails, the first being 0.
+    pub(crate) fn failing_once(inner: Arc<dyn ObjectStore>, at: u64) -> Arc<Self> {
+        Self::with(inner, Fault::Once(at))
+    }
+
+    fn with(inner: Arc<dyn ObjectStore>, fault: Fault) -> Arc<Self> {
         Arc::new(Self {
             inner,
-            left: AtomicI64::new(after),
-            last,
+            fault,
+            changes: AtomicI64::new(0),
             operations: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
@@ -65,15 +89,27 @@ impl Watched {
     }
 
     /// Whether the operation is to be done, and whether its answer is to be given.
-    fn begin(&self) -> (bool, bool) {
-        self.operations.fetch_add(1, Ordering::SeqCst);
-        let left = self.left.fetch_sub(1, Ordering::SeqCst);
-        let is_last = left == 0 && self.last == Last::IsLost;
-        (left > 0 || is_last, left > 0)
+    fn begin(&self, operation: Operation) -> (bool, bool) {
+        let number = self.operations.fetch_add(1, Ordering::SeqCst);
+        match self.fault {
+            Fault::None => (true, true),
+            Fault::Once(at) => (number != at, number != at),
+            Fault::Stop(after, last) => {
+                let change = i64::from(operation == Operation::Changes);
+                let before = self.changes.fetch_add(change, Ordering::SeqCst);
+                let is_alive = before + change <= after;
+                let is_last = change == 1 && before == after && last == Last::IsLost;
+                (is_alive || is_last, is_alive)
+            }
+        }
     }
 
-    async fn one<T>(&self, doing: impl Future<Output = Result<T>>) -> Result<T> {
-        let (is_done, is_answered) = self.begin();
+    async fn one<T>(
+        &self,
+        operation: Operation,
+        doing: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let (is_done, is_answered) = self.begin(operation);
         let result = if is_done { doing.await } else { Err(stopped()) };
         if is_answered { result } else { Err(stopped()) }
     }
@@ -87,7 +123,7 @@ impl Watched {
         &self,
         listing: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.begin() {
+        match self.begin(Operation::Reads) {
             (true, true) => listing,
             _ => stream::once(async { Err(stopped()) }).boxed(),
         }
@@ -115,7 +151,8 @@ impl ObjectStore for Watched {
         bytes: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        self.one(self.inner.put_opts(key, bytes, options)).await
+        self.one(Operation::Changes, self.inner.put_opts(key, bytes, options))
+            .await
     }
 
     async fn put_multipart_opts(
@@ -123,17 +160,25 @@ impl ObjectStore for Watched {
         key: &Key,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.one(self.inner.put_multipart_opts(key, options)).await
+        self.one(
+            Operation::Changes,
+            self.inner.put_multipart_opts(key, options),
+        )
+        .await
     }
 
     async fn get_opts(&self, key: &Key, options: GetOptions) -> Result<GetResult> {
-        let got = self.one(self.inner.get_opts(key, options)).await?;
+        let got = self
+            .one(Operation::Reads, self.inner.get_opts(key, options))
+            .await?;
         self.read(got.range.end - got.range.start);
         Ok(got)
     }
 
     async fn get_ranges(&self, key: &Key, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let got = self.one(self.inner.get_ranges(key, ranges)).await?;
+        let got = self
+            .one(Operation::Reads, self.inner.get_ranges(key, ranges))
+            .await?;
         self.read(got.iter().map(|bytes| bytes.len() as u64).sum());
         Ok(got)
     }
@@ -142,7 +187,7 @@ impl ObjectStore for Watched {
         &self,
         keys: BoxStream<'static, Result<Key>>,
     ) -> BoxStream<'static, Result<Key>> {
-        match self.begin() {
+        match self.begin(Operation::Changes) {
             (true, true) => self.inner.delete_stream(keys),
             (true, false) => {
                 let deleted = self.inner.delete_stream(keys);
@@ -165,10 +210,12 @@ impl ObjectStore for Watched {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Key>) -> Result<ListResult> {
-        self.one(self.inner.list_with_delimiter(prefix)).await
+        self.one(Operation::Reads, self.inner.list_with_delimiter(prefix))
+            .await
     }
 
     async fn copy_opts(&self, from: &Key, to: &Key, options: CopyOptions) -> Result<()> {
-        self.one(self.inner.copy_opts(from, to, options)).await
+        self.one(Operation::Changes, self.inner.copy_opts(from, to, options))
+            .await
     }
 }

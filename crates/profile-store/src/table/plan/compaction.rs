@@ -1,5 +1,5 @@
 //! Which hours to compact, and from what: one sorted file and the hourly totals, ten minutes after the
-//! hour, and again when segments came late or rows were deleted.
+//! hour, and again when segments came late or rows were deleted; before that when there are many segments.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,11 +11,17 @@ use crate::table::record::{BASE_SEGMENTS_MAX, Compaction, RowTotals};
 /// send what they have every few seconds to a minute, and an hour is not written anew for each of them.
 pub const SETTLE_MINUTES: i64 = 10;
 
+/// Fresh segments that an hour has while it goes on: one replica writes 3,600 an hour, so that it is compacted three times before it is over, and
+/// a query of the last hour opens a thousand files rather than four thousand.
+pub const FRESH_SEGMENTS_MAX: usize = 1_000;
+
 /// When to compact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionPolicy {
     /// How long to wait for what comes late.
     pub settle: SignedDuration,
+    /// Fresh segments from which on an hour is compacted while it goes on: a query opens each of them.
+    pub fresh_segments_max: usize,
     /// Segments in one base; more wait for ever, and are read as they are.
     pub base_segments_max: usize,
 }
@@ -24,6 +30,7 @@ impl Default for CompactionPolicy {
     fn default() -> Self {
         Self {
             settle: SignedDuration::from_mins(SETTLE_MINUTES),
+            fresh_segments_max: FRESH_SEGMENTS_MAX,
             base_segments_max: BASE_SEGMENTS_MAX,
         }
     }
@@ -55,13 +62,16 @@ pub fn compaction(
     now: Timestamp,
 ) -> Option<CompactionPlan> {
     let is_expired = FileKind::ALL.into_iter().all(|kind| state.is_expired(kind));
-    if is_expired || state.hour().since_end(now) < policy.settle {
+    let is_over = state.hour().since_end(now) >= policy.settle;
+    let is_many = state.fresh().len() > policy.fresh_segments_max;
+    if is_expired || !(is_over || is_many) {
         return None;
     }
     let mut base: Vec<SegmentName> = covered(state).collect();
     let space = policy.base_segments_max.checked_sub(base.len())?;
     let taken = state.fresh().get(..space).unwrap_or(state.fresh());
-    let is_due = is_late(taken, policy, now) || state.accepted().len() > 1 || must_erase(state);
+    let is_waiting = is_late(taken, policy, now) || state.accepted().len() > 1 || must_erase(state);
+    let is_due = is_many && !taken.is_empty() || is_over && is_waiting;
     if !is_due {
         return None;
     }

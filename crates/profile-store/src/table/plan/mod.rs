@@ -5,5 +5,7 @@
 mod compaction;
 mod retention;
 
-pub use compaction::{CompactionPlan, CompactionPolicy, SETTLE_MINUTES, compaction};
+pub use compaction::{
+    CompactionPlan, CompactionPolicy, FRESH_SEGMENTS_MAX, SETTLE_MINUTES, compaction,
+};
 pub use retention::{Retention, SAMPLES_DAYS, TOTALS_DAYS, expired};

@@ -117,6 +117,17 @@ fn filters_keep_whole_stacks() {
         }),
         (3, 500)
     );
+    let by_build_id = FilterTexts {
+        binary: Some("^cc03$"),
+        ..none
+    };
+    assert_eq!(filtered(by_build_id), (1, 80));
+    let of_build = FilterTexts {
+        function: Some("^find$"),
+        binary: Some("^aa01$"),
+        ..none
+    };
+    assert_eq!(filtered(of_build), (1, 400));
     // Function and binary have to be those of one frame.
     let both = FilterTexts {
         function: Some("main"),
