@@ -20,6 +20,7 @@ mod message;
 mod notes;
 mod operation;
 mod overload;
+mod queries;
 mod resends;
 mod stored;
 mod throttling;
