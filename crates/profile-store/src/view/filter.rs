@@ -15,7 +15,6 @@ pub const FILTER_COMPILED_BYTES_MAX: usize = 1 << 20;
 pub struct StackFilter {
     function: Option<Regex>,
     binary: Option<Regex>,
-    without: Option<Regex>,
 }
 
 /// The patterns of a filter, as they were given.
@@ -25,8 +24,6 @@ pub struct FilterTexts<'t> {
     pub function: Option<&'t str>,
     /// Stacks with a frame in a binary whose file name or build ID matches.
     pub binary: Option<&'t str>,
-    /// No stacks with a function whose name or source file matches.
-    pub without: Option<&'t str>,
 }
 
 /// A pattern that cannot be used.
@@ -64,13 +61,12 @@ impl StackFilter {
         Ok(Self {
             function: compiled("function", texts.function)?,
             binary: compiled("binary", texts.binary)?,
-            without: compiled("without", texts.without)?,
         })
     }
 
     /// Whether it keeps everything.
     pub fn is_empty(&self) -> bool {
-        self.function.is_none() && self.binary.is_none() && self.without.is_none()
+        self.function.is_none() && self.binary.is_none()
     }
 
     /// The stacks that it keeps. Each name is looked at once, however many stacks it is in.
@@ -99,17 +95,9 @@ impl StackFilter {
                 of.fold(Verdict::default(), |all, one| all.with(*one, has_identity))
             })
             .collect();
-        let needs_one = self.function.is_some() || self.binary.is_some();
         merged.with_stacks(|stack| {
-            let of = stack.iter().filter_map(|frame| frames.get(frame.index()));
-            let mut is_there = !needs_one;
-            for verdict in of {
-                if verdict.is_unwanted {
-                    return false;
-                }
-                is_there |= verdict.has_name && verdict.has_binary;
-            }
-            is_there
+            let mut of = stack.iter().filter_map(|frame| frames.get(frame.index()));
+            of.any(|verdict| verdict.has_name && verdict.has_binary)
         })
     }
 
@@ -126,7 +114,6 @@ impl StackFilter {
         Verdict {
             has_name: self.function.as_ref().is_none_or(names),
             has_binary: self.binary.as_ref().is_none_or(in_binary),
-            is_unwanted: self.without.as_ref().is_some_and(names),
         }
     }
 }
@@ -136,7 +123,6 @@ impl StackFilter {
 struct Verdict {
     has_name: bool,
     has_binary: bool,
-    is_unwanted: bool,
 }
 
 impl Verdict {
@@ -147,7 +133,6 @@ impl Verdict {
         Self {
             has_name: self.has_name || is_wanted,
             has_binary: self.has_binary || is_wanted,
-            is_unwanted: self.is_unwanted || function.is_unwanted,
         }
     }
 }

@@ -178,7 +178,6 @@ pub(super) fn filter(
     let texts = FilterTexts {
         function: function.as_deref(),
         binary: binary.as_deref(),
-        without: None,
     };
     StackFilter::new(texts).map_err(|error| ApiError::bad_request(error.to_string()))
 }

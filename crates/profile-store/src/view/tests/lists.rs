@@ -110,13 +110,6 @@ fn filters_keep_whole_stacks() {
         }),
         (2, 200)
     );
-    assert_eq!(
-        filtered(FilterTexts {
-            without: Some("find|handle"),
-            ..none
-        }),
-        (3, 500)
-    );
     let by_build_id = FilterTexts {
         binary: Some("^cc03$"),
         ..none
