@@ -13,6 +13,7 @@ use crate::append::{Appender, AppenderParts};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, EngineOptions};
+use crate::export::Exporter;
 use crate::ingest::{Ingest, IngestParts};
 use crate::limits::Limits;
 use crate::maintain::{MaintainOptions, Maintenance};
@@ -127,6 +128,12 @@ impl App {
             background.stopping.clone(),
         );
         let maintenance = maintenance(&config, &objects, &clock).map_err(OpenError::Compaction)?;
+        if config.delta {
+            let exporter = Exporter::new(objects.clone(), clock.clone());
+            background
+                .tasks
+                .spawn(exporter.run(background.stopping.clone()));
+        }
         let maintaining = Arc::clone(&maintenance).run(background.stopping.clone());
         background.tasks.spawn(maintaining);
         let ingest = Ingest::new(IngestParts {

@@ -53,6 +53,8 @@ pub struct Config {
     pub shutdown: Duration,
     /// How long rows are kept.
     pub retention: Retention,
+    /// Whether to write a Delta log beside the table, for other engines.
+    pub delta: bool,
     /// Bounds on what strangers send.
     pub limits: Limits,
 }
@@ -68,6 +70,7 @@ impl Default for Config {
             write_token: None,
             shutdown: Duration::from_secs(SHUTDOWN_SECONDS),
             retention: Retention::default(),
+            delta: false,
             limits: Limits::default(),
         }
     }
@@ -136,6 +139,12 @@ pub struct Settings {
     #[arg(long, env = "UNHEX_STORE_ALLOW_ANONYMOUS_WRITES", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "true|false")]
     pub allow_anonymous_writes: Option<bool>,
+    /// Writes a Delta log beside the table, so that other engines read the samples as a Delta Lake table.
+    ///
+    /// Costs some 20 LISTs every 15 seconds. One replica is enough, and any number may.
+    #[arg(long, env = "UNHEX_STORE_DELTA", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, value_name = "true|false")]
+    pub delta: Option<bool>,
     /// Longest wait for running requests and open windows at a stop [default: 25 s].
     #[arg(long, env = "UNHEX_STORE_SHUTDOWN_SECONDS", value_name = "TIME")]
     pub shutdown_seconds: Option<Seconds>,
@@ -166,6 +175,7 @@ impl Settings {
             symbols: self.symbols.or(under.symbols),
             write_token_file: self.write_token_file.or(under.write_token_file),
             allow_anonymous_writes: self.allow_anonymous_writes.or(under.allow_anonymous_writes),
+            delta: self.delta.or(under.delta),
             shutdown_seconds: self.shutdown_seconds.or(under.shutdown_seconds),
             log_format: self.log_format.or(under.log_format),
             log: self.log.or(under.log),
@@ -274,6 +284,7 @@ fn resolve(settings: Settings, write_token: Option<WriteToken>) -> Result<Config
             .shutdown_seconds
             .map_or(defaults.shutdown, Seconds::duration),
         retention: settings.retention.resolve(),
+        delta: settings.delta.unwrap_or(false),
         limits: settings.limits.resolve(),
     })
 }

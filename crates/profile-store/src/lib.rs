@@ -11,6 +11,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod engine;
+pub mod export;
 pub mod files;
 pub mod http;
 pub mod ingest;

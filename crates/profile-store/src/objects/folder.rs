@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream::{BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 use object_store::{
@@ -262,7 +262,7 @@ impl ObjectStore for DurableFolder {
     }
 
     fn list(&self, prefix: Option<&Key>) -> BoxStream<'static, Result<ObjectMeta>> {
-        unstaged(self.inner.list(prefix))
+        in_order(self.inner.list(prefix))
     }
 
     fn list_with_offset(
@@ -270,7 +270,7 @@ impl ObjectStore for DurableFolder {
         prefix: Option<&Key>,
         offset: &Key,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        unstaged(self.inner.list_with_offset(prefix, offset))
+        in_order(self.inner.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Key>) -> Result<ListResult> {
@@ -288,12 +288,15 @@ impl ObjectStore for DurableFolder {
     }
 }
 
-fn unstaged(
+/// What is listed in the order of keys, as a bucket lists it, without what is staged.
+fn in_order(
     listing: BoxStream<'static, Result<ObjectMeta>>,
 ) -> BoxStream<'static, Result<ObjectMeta>> {
-    let ours = listing.filter(|listed| {
-        let is_ours = !matches!(listed, Ok(meta) if is_staged(&meta.location));
-        std::future::ready(is_ours)
-    });
-    ours.boxed()
+    let sorted = async move {
+        let mut all: Vec<ObjectMeta> = listing.try_collect().await?;
+        all.retain(|meta| !is_staged(&meta.location));
+        all.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+        Ok::<_, object_store::Error>(stream::iter(all).map(Ok))
+    };
+    stream::once(sorted).try_flatten().boxed()
 }

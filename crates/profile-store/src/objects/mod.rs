@@ -185,7 +185,7 @@ impl Objects {
         }
     }
 
-    /// All objects whose key begins with `prefix` and is greater than `after`; a bucket names them in order of keys, a folder in none.
+    /// All objects whose key begins with `prefix` and is greater than `after`, in order of keys.
     ///
     /// Costs a request for 1,000 objects below the last `/` of the prefix.
     pub fn list(
