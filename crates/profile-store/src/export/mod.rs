@@ -90,7 +90,7 @@ impl Exporter {
     /// Makes the log say what the fold says of the hours that were looked at. Those of them without a state are gone; hours that cannot be folded, and all others,
     /// stay in it as they are.
     ///
-    /// Costs a LIST and a few GETs when there is nothing to do, and a PUT with about 500 bytes for a file that came or went.
+    /// Costs a LIST and a few GETs when there is nothing to do, and a PUT with some hundred bytes for each file that came or went.
     ///
     /// # Errors
     /// If the store fails, or others are faster; whatever was committed is right.

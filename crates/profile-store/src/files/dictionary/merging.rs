@@ -18,7 +18,7 @@ use crate::rows::{FrameContent, Series};
 use crate::table::dictionary::{DictionaryFile, DictionaryTable};
 use crate::table::names::ContentHash;
 
-/// Packed bytes that are merged into one file: unpacked they are some five times that in memory. Files beyond go into the next.
+/// Packed bytes that are merged into one file: unpacked they are several times that in memory. Files beyond go into the next.
 const PACKED_BYTES_MAX: u64 = 64 << 20;
 
 /// A file of a merge.
