@@ -100,7 +100,8 @@ pub(crate) fn compact_and_crash(table: &Path, stop: &CancellationToken) -> u64 {
                 spread: SignedDuration::ZERO,
                 ..MaintainOptions::default()
             };
-            let engine = engine(&objects, spill.path());
+            // One of its own: what an engine that was let go of still removes is not another's.
+            let engine = engine(&objects, &spill.path().join(round.to_string()));
             let maintenance = Maintenance::new(objects.clone(), engine, Clock::system(), options);
             let maintenance = Arc::new(maintenance);
             let work = {
