@@ -98,8 +98,12 @@ for ((at = 0; at < osds; at++)); do
     ceph-osd -c "$conf" -i "$at" --mkfs --no-mon-config --osd-uuid "$(cat /proc/sys/kernel/random/uuid)" 2>>"$folder/log/started"
     start "osd.$at"
 done
-timeout 120 radosgw-admin -c "$conf" user create --uid=tests --display-name=tests \
-    --access-key="$access_key" --secret-key="$secret_key" >/dev/null
+# On a busy machine it has been seen to wait for ever: another one is tried.
+create_user() {
+    timeout 50 radosgw-admin -c "$conf" user create --uid=tests --display-name=tests \
+        --access-key="$access_key" --secret-key="$secret_key" >/dev/null
+}
+create_user || timeout 50 radosgw-admin -c "$conf" user info --uid=tests >/dev/null || create_user
 kill -0 "${running[@]}"
 for at in "${!gateway_ports[@]}"; do
     mkdir "$folder/rgw-$at"
