@@ -17,6 +17,8 @@ pub struct Limits {
     pub samples: usize,
     /// Frames of one stack (profilers stop at 128 to 2,048).
     pub stack_depth: usize,
+    /// Frames of all distinct stacks (200,000 of 40), 4 bytes of memory each, and some 50 for who stores them.
+    pub stack_frames: usize,
     /// Distinct stacks (200,000), 8 bytes of memory each.
     pub stacks: usize,
     /// Distinct locations (500,000), 100 bytes of memory each while they are read.
@@ -45,6 +47,7 @@ impl Default for Limits {
             profiles: PROFILES_MAX,
             samples: SAMPLES_MAX,
             stack_depth: STACK_DEPTH_MAX,
+            stack_frames: STACK_FRAMES_MAX,
             stacks: STACKS_MAX,
             locations: LOCATIONS_MAX,
             lines: LINES_MAX,
@@ -66,6 +69,8 @@ const PROFILES_MAX: usize = 1 << 16;
 const SAMPLES_MAX: usize = 8 << 20;
 /// Frames of a stack: profilers stop at 128 to 2,048.
 const STACK_DEPTH_MAX: usize = 16_384;
+/// Frames of all stacks of a message: 200,000 stacks of 40 are 8 million.
+const STACK_FRAMES_MAX: usize = 8 << 20;
 /// Stacks in a message: whole hosts have 200,000 different ones in a minute.
 const STACKS_MAX: usize = 4 << 20;
 /// Locations in a message: whole hosts have 500,000.

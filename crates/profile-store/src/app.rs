@@ -32,6 +32,8 @@ const COMPACTION_SPILL: &str = "compaction-spill";
 const QUERY_SPILL: &str = "query-spill";
 /// After so long it is asked again whether a binary has symbols, or better ones: so that an upload shows within a minute.
 const NAMES_RECHECK: Duration = Duration::from_secs(20);
+/// Longest answer of the symbol server: 100,000 addresses at a time, with a kilobyte of names each.
+const NAMES_BYTES_MAX: usize = 128 << 20;
 /// How long a query waits for names: a million addresses take the symbol server some seconds.
 const NAMES_WAIT: Duration = Duration::from_secs(20);
 /// How long a connection to the symbol server may take to come about.
@@ -236,6 +238,7 @@ fn symbols(config: &Config) -> Result<Symbols, SetupError> {
         },
         connect_timeout: NAMES_CONNECT,
         answer_timeout: NAMES_WAIT,
+        answer_bytes_max: NAMES_BYTES_MAX,
         ..ClientOptions::default()
     });
     let symbols = Symbols::new(SymbolsOptions {

@@ -13,7 +13,7 @@ use super::error::{ClientError, Problem, chain};
 use super::retry::{Patience, Repetition, RetryPolicy, retry_after};
 use super::token::Token;
 
-/// No answer in JSON is larger: a million symbolized addresses are a few hundred megabytes at most.
+/// No answer in JSON is larger, if nothing else is said: a million symbolized addresses are a few hundred megabytes at most.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// How a server is reached.
@@ -31,6 +31,8 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// How long an answer may take when nothing else is said.
     pub answer_timeout: Duration,
+    /// The longest answer in JSON that is taken: a server that is none decides over no memory.
+    pub answer_bytes_max: usize,
     /// How long an upload may stand still, its answer included.
     pub stall_timeout: Duration,
 }
@@ -44,6 +46,7 @@ impl Default for ClientOptions {
             retries: RetryPolicy::default(),
             connect_timeout: Duration::from_secs(10),
             answer_timeout: Duration::from_mins(1),
+            answer_bytes_max: ANSWER_BYTES_MAX,
             stall_timeout: Duration::from_mins(3),
         }
     }
@@ -57,6 +60,7 @@ pub struct Client {
     token: Option<Token>,
     retries: RetryPolicy,
     pub(super) answer_timeout: Duration,
+    answer_bytes_max: usize,
     pub(super) stall_timeout: Duration,
 }
 
@@ -94,6 +98,7 @@ impl Client {
             token: options.token,
             retries: options.retries,
             answer_timeout: options.answer_timeout,
+            answer_bytes_max: options.answer_bytes_max,
             stall_timeout: options.stall_timeout,
         })
     }
@@ -294,7 +299,7 @@ impl Client {
         &self,
         answer: Response,
     ) -> Result<T, ClientError> {
-        let body = body(answer, ANSWER_BYTES_MAX)
+        let body = body(answer, self.answer_bytes_max)
             .await
             .map_err(|reason| self.answer_error(&reason))?;
         serde_json::from_slice(&body).map_err(|error| self.answer_error(&error.to_string()))

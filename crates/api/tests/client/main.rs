@@ -92,6 +92,27 @@ async fn a_busy_server_is_asked_again() {
 }
 
 #[tokio::test]
+async fn an_answer_beyond_the_limit_is_not_taken() {
+    let nothing = r#"{"modules":[]}"#;
+    let request: ObserveRequest = serde_json::from_str(nothing).unwrap();
+    let limited = |url: &str, answer_bytes_max| {
+        Client::new(ClientOptions {
+            server: url.to_owned(),
+            answer_bytes_max,
+            ..ClientOptions::default()
+        })
+        .unwrap()
+    };
+    let (url, _requests) = serve(vec![answer("200 OK", "", nothing)]);
+    let whole = limited(&url, nothing.len());
+    whole.observe(&request).await.unwrap();
+    let (url, _requests) = serve(vec![answer("200 OK", "", nothing)]);
+    let short = limited(&url, nothing.len() - 1);
+    let error = short.observe(&request).await.unwrap_err();
+    assert!(error.to_string().contains("more than 13 bytes"), "{error}");
+}
+
+#[tokio::test]
 async fn a_mistake_of_the_server_is_asked_again_but_never_counted_twice() {
     let failed = || answer("500 Internal Server Error", "", "");
     let nothing = || answer("200 OK", "", r#"{"modules":[]}"#);

@@ -124,6 +124,7 @@ impl<'a> Tables<'a> {
         }
         let stack = Span::since(start, frames);
         within("frames of a stack", stack.len(), limits.stack_depth)?;
+        within("frames of all stacks", frames.len(), limits.stack_frames)?;
         self.stacks.push(stack);
         Ok(())
     }

@@ -200,6 +200,8 @@ impl Samples<'_, '_> {
         within("samples", model.samples.len(), self.limits.samples)?;
         within("stacks", model.stacks.len(), self.limits.stacks)?;
         within("attributes", model.attributes.len(), self.limits.attributes)?;
+        let of_stacks = model.stack_frames.len();
+        within("frames of all stacks", of_stacks, self.limits.stack_frames)?;
         frames.clear();
         values.clear();
         attributes.clear();

@@ -212,6 +212,48 @@ fn a_stack_is_as_deep_as_the_limit_and_no_deeper() {
     assert!(pprof::decode(&pprof.0, &limits).is_err());
 }
 
+/// Each within its bound, and 64 million frames in one message of 64 MB.
+#[test]
+fn many_deep_stacks_are_read_up_to_their_frames_in_all() {
+    let limits = Limits {
+        stack_frames: 1_000,
+        ..Limits::default()
+    };
+    let error = DecodeError::TooLarge {
+        what: "frames of all stacks",
+        max: 1_000,
+    };
+    let of_stacks = |stacks: usize| {
+        let stack = |depth: usize| Stack {
+            location_indices: vec![1; depth],
+        };
+        let dictionary = ProfilesDictionary {
+            string_table: vec![String::new()],
+            location_table: vec![Location::default(); 2],
+            stack_table: std::iter::once(0)
+                .chain(std::iter::repeat_n(100, stacks))
+                .map(stack)
+                .collect(),
+            ..ProfilesDictionary::default()
+        };
+        of_profiles(dictionary, Vec::new()).encode_to_vec()
+    };
+    assert!(otlp::decode(&of_stacks(10), &limits).is_ok());
+    assert_eq!(otlp::decode(&of_stacks(11), &limits).unwrap_err(), error);
+
+    let pprof = |stacks: usize| {
+        let location = Message::default().number(1, 1);
+        // Of different depths, so that they are different stacks.
+        let samples =
+            (0..stacks).map(|at| Message::default().bytes(1, &vec![1; 100 - at]).number(2, 1));
+        samples.fold(file(&[]).message(4, &location), |all, sample| {
+            all.message(2, &sample)
+        })
+    };
+    assert!(pprof::decode(&pprof(10).0, &limits).is_ok());
+    assert_eq!(pprof::decode(&pprof(11).0, &limits).unwrap_err(), error);
+}
+
 #[test]
 fn a_million_strings_are_read_and_too_many_are_not() {
     let strings = vec!["s"; 1_000_000];

@@ -11,8 +11,8 @@
 //!
 //! A write is never given up half way: whoever sends a request again meanwhile waits for the same one, and an object that appears late is not one more.
 //!
-//! What remains: two replicas that write the same request in the same instant, both before they see the other's segment. Exporters wait for an answer before they
-//! send again, so that it takes one that gave up after seconds and a window that was written for just as long.
+//! What remains: two replicas that are sent the same request within about a window, so that neither sees the other's segment; nearly all such requests
+//! are doubled. Exporters wait for an answer, or for seconds, before they send again; a proxy that mirrors requests does not.
 
 mod known;
 mod numbers;

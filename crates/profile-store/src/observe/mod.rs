@@ -23,6 +23,8 @@ use crate::metrics::{Metrics, NoteOutcome};
 
 /// How long the symbol server may take to answer one note.
 const ANSWER_SECONDS_MAX: u64 = 30;
+/// Longest answer to a note, which has a status for each of at most 4,096 modules.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// The first pause after a failure; it doubles.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 /// The longest pause: when the server is back it hears of it soon.
@@ -108,6 +110,7 @@ impl Notes {
                     ..RetryPolicy::default()
                 },
                 answer_timeout: Duration::from_secs(ANSWER_SECONDS_MAX),
+                answer_bytes_max: ANSWER_BYTES_MAX,
                 ..ClientOptions::default()
             })
         });

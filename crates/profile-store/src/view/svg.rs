@@ -37,8 +37,8 @@ pub fn svg(tree: &Tree, heading: &Heading) -> io::Result<Vec<u8>> {
 
 fn options(profile_type: &ProfileType, heading: &Heading, divisor: i128) -> Options<'static> {
     let mut options = Options::default();
-    options.title.clone_from(&heading.title);
-    options.subtitle = Some(heading.subtitle.clone());
+    options.title = xml_text(heading.title.clone());
+    options.subtitle = Some(xml_text(heading.subtitle.clone()));
     options.direction = Direction::Inverted;
     options.text_truncate_direction = TextTruncateDirection::Right;
     options.flame_chart = true;
@@ -63,6 +63,15 @@ fn approximately(number: i128) -> f64 {
     number as f64
 }
 
+/// XML cannot have all characters, not even escaped, and a browser shows nothing of a picture that has others.
+fn xml_text(text: String) -> String {
+    let is_foreign = |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}');
+    if text.contains(is_foreign) {
+        return text.replace(is_foreign, "\u{fffd}");
+    }
+    text
+}
+
 /// Folded stacks in the order of the tree.
 fn lines(tree: &Tree, divisor: i128) -> Vec<String> {
     let mut lines = Vec::new();
@@ -78,7 +87,7 @@ fn lines(tree: &Tree, divisor: i128) -> Vec<String> {
         let value = if is_last { node.total } else { node.own };
         let value = value / divisor;
         if value > 0 {
-            lines.push(format!("{text} {value}"));
+            lines.push(xml_text(format!("{text} {value}")));
         }
     }
     lines

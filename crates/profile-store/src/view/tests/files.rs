@@ -90,6 +90,24 @@ fn a_picture_has_title_question_and_exact_boxes() {
 }
 
 #[test]
+fn a_character_that_xml_cannot_have_is_replaced_in_a_picture() {
+    let mut odd = Merged::new(ProfileType::cpu());
+    let frame = odd.frame(&named("a\u{fffe}b\u{1}c"), &[]);
+    let weight = Weight {
+        count: 1,
+        value: 10,
+    };
+    odd.stack(&[frame], weight);
+    let mut heading = heading();
+    heading.title.push('\u{ffff}');
+    heading.subtitle.push('\u{fffe}');
+    let picture = svg(&Tree::whole(&odd), &heading).unwrap();
+    let text = String::from_utf8(picture).unwrap();
+    assert!(text.contains("a\u{fffd}b\u{fffd}c"), "{text}");
+    assert!(!text.contains(['\u{1}', '\u{fffe}', '\u{ffff}']), "{text}");
+}
+
+#[test]
 fn names_that_look_like_syntax_do_not_break_a_picture() {
     let mut odd = Merged::new(ProfileType::of("alloc_space:bytes"));
     for name in [
