@@ -118,14 +118,12 @@ fn filters_keep_whole_stacks() {
     let of_build = FilterTexts {
         function: Some("^find$"),
         binary: Some("^aa01$"),
-        ..none
     };
     assert_eq!(filtered(of_build), (1, 400));
     // Function and binary have to be those of one frame.
     let both = FilterTexts {
         function: Some("main"),
         binary: Some("libfoo"),
-        ..none
     };
     assert_eq!(filtered(both), (0, 0));
 }
