@@ -2,7 +2,7 @@
 //!
 //! The way of a message, and what bounds each step:
 //!
-//! 1. Its body is received into [`Room`] of all bodies ([`Bodies::begin`]); none left: [`IngestError::Busy`].
+//! 1. Its body is received into [`Room`] of all bodies; none left: [`IngestError::Busy`].
 //! 2. It waits for one of a few decoders; these unpack it up to its limit and read it, off the async threads ([`decode`]).
 //! 3. Still holding the decoder, it waits for room among the rows, so that what was read is bounded, too.
 //! 4. [`Appender`] makes the rows durable, or finds that they are.
