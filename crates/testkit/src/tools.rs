@@ -35,6 +35,8 @@ tools! {
     LLD = "ld.lld-19" in "lld-19";
     /// The Rust compiler; comes with cargo, not from Debian.
     RUSTC = "rustc" in "rustc";
+    /// Go's toolchain: makes programs that profile themselves, and reads profiles.
+    GO = "go" in "golang-go";
     /// Removes symbols.
     STRIP = "strip" in "binutils";
     /// Copies parts of ELF files.

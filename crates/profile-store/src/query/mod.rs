@@ -1,4 +1,4 @@
-//! Questions to the table: what was counted where, with names that are asked for now.
+//! Questions to the table: what was counted where, with the names that the symbol server has when the question comes.
 //!
 //! A question goes through four steps, and each is small where the one before was large. [`scan`] reads rows and adds them up by stack: whole
 //! hours from totals, where these have all that is asked for, the rest from samples. [`dictionary`] says what the surviving numbers of stacks stand

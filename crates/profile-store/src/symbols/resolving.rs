@@ -220,7 +220,7 @@ impl<'w> Module<'w> {
     }
 }
 
-/// What an answer says of a binary; `None` if it says nothing for now.
+/// What an answer says of a binary; `None` if it says nothing that lasts.
 fn standing(answer: &CompactModule) -> Option<ModuleStanding> {
     Some(match answer.status {
         ModuleStatus::Found => ModuleStanding::Found(answer.quality.unwrap_or(Quality::None)),

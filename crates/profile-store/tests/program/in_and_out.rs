@@ -112,15 +112,9 @@ func main() {
 }
 "#;
 
-/// Go's toolchain, where there is one: it is no need of the rest.
-const GO: tools::Tool = tools::Tool {
-    program: "go",
-    package: "golang-go",
-};
-
 #[test]
 fn profiles_of_a_real_go_program_come_out_with_equal_totals() {
-    if GO.find().is_none() {
+    if tools::GO.find().is_none() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use unhex_pprof::{Limits, unpacked};
+use unhex_testkit::tools;
 
 use super::*;
 
@@ -304,15 +305,16 @@ fn a_sum_that_pprof_cannot_say_is_an_error_that_names_it() {
     assert!(error.contains("9223372036854775808"), "{error}");
 }
 
-/// By hand, with Debian's golang-go, which is too large for the usual tests: `cargo test -p unhex-profile-store --lib go_tool_pprof -- --ignored`.
 #[test]
-#[ignore = "needs golang-go"]
 fn go_tool_pprof_prints_the_same_functions_and_totals() {
+    let Some(go) = tools::GO.find() else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("merged.pb.gz");
     std::fs::write(&path, pprof(&example(), &heading()).unwrap()).unwrap();
     let arguments = ["tool", "pprof", "-top", "-nodecount=20", "-symbolize=none"];
-    let mut command = std::process::Command::new("go");
+    let mut command = std::process::Command::new(go);
     let output = command.args(arguments).arg(&path).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
