@@ -1,4 +1,4 @@
-//! Profiles in, from [`pprof`] and [`otlp`] (protobuf and JSON), as one [`Profiles`] model; pprof out of it. No I/O, no
+//! Profiles in, from [`pprof`] and [`otlp`] (protobuf and JSON), as one [`Profiles`] model; both out of it. No I/O, no
 //! async, no clock, no environment.
 //!
 //! ```
@@ -77,6 +77,7 @@ mod hash;
 mod limits;
 mod model;
 mod normalize;
+mod numbering;
 pub mod otlp;
 pub mod pprof;
 mod wire;

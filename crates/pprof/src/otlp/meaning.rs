@@ -15,7 +15,7 @@ use crate::normalize::{self, ABORT_MARKER, Convention, IDENTITY_BYTES_MAX, Seen}
 
 /// Attributes of a mapping that identify its file, best first: only a GNU build ID is asked for upstream, and a file hash
 /// is made of any file, while Go's linker can be told to leave its ID out. `profiling` is the old name of `htlhash`.
-const IDENTITIES: [(&str, IdKind); 4] = [
+pub(super) const IDENTITIES: [(&str, IdKind); 4] = [
     ("process.executable.build_id.gnu", IdKind::Gnu),
     ("process.executable.build_id.htlhash", IdKind::FileHash),
     ("process.executable.build_id.profiling", IdKind::FileHash),
@@ -23,7 +23,7 @@ const IDENTITIES: [(&str, IdKind); 4] = [
 ];
 
 /// The attribute of a location that says what kind of code it is.
-const FRAME_TYPE: &str = "profile.frame.type";
+pub(super) const FRAME_TYPE: &str = "profile.frame.type";
 
 /// Fills in what the attributes and the name of a mapping say. An ID that is none is passed over for the next best.
 pub(super) fn identify(model: &Profiles<'_>, binary: &mut Binary) {

@@ -1,4 +1,4 @@
-//! OTLP profiles, `opentelemetry.proto.profiles.v1development`: protobuf bytes to the model, and JSON to such bytes.
+//! OTLP profiles, `opentelemetry.proto.profiles.v1development`: protobuf bytes to the model and back, and JSON to such bytes.
 //!
 //! The reader is written here, on the wire format, and not derived from the `.proto` files: ingest has to read millions of
 //! samples a second on a core, and a tree of a dozen allocations a sample, which is what derived code makes, costs more than everything
@@ -10,8 +10,10 @@ mod json;
 mod meaning;
 mod request;
 mod values;
+mod write;
 
 pub use json::json_to_protobuf;
+pub use write::encode;
 
 use crate::error::DecodeError;
 use crate::limits::Limits;

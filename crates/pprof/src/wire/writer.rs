@@ -81,6 +81,19 @@ impl Writer {
         self.bytes(tag, &message.bytes);
     }
 
+    /// Eight bytes, unless they are 0.
+    pub(crate) fn fixed64(&mut self, tag: Tag, value: u64) {
+        if value != 0 {
+            self.tag(tag);
+            self.raw_fixed64(value);
+        }
+    }
+
+    /// Fields that were written elsewhere.
+    pub(crate) fn append(&mut self, fields: &Self) {
+        self.bytes.extend_from_slice(&fields.bytes);
+    }
+
     /// Begins a field whose length is known later.
     pub(crate) fn open(&mut self, tag: Tag) -> OpenLength {
         self.tag(tag);

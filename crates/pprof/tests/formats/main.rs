@@ -10,6 +10,7 @@ mod hostile;
 mod json;
 mod otlp;
 mod otlp_meaning;
+mod otlp_write;
 mod plain;
 mod pprof;
 mod recipe;

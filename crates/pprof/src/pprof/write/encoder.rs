@@ -1,12 +1,12 @@
 //! The messages of a pprof file, one after another: samples first, then what they turned out to use.
 
-use super::order::{FunctionKey, Functions, Numbering, Strings};
 use super::{NameFrame, NamedLine};
 use crate::error::EncodeError;
 use crate::model::{
     Attribute, AttributeId, BinaryId, Frame, FrameId, Profile, Profiles, Sample, StringId, Value,
     ValueType,
 };
+use crate::numbering::{FunctionKey, Functions, Numbering, Strings};
 use crate::pprof::fields;
 use crate::wire::{Tag, Writer};
 
@@ -79,7 +79,8 @@ impl<'m, 'a> Encoder<'m, 'a> {
 
     /// The file.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        self.strings.write(&mut self.message);
+        self.strings
+            .write(fields::profile::STRING_TABLE, &mut self.message);
         self.message.into_bytes()
     }
 

@@ -5,7 +5,6 @@
 //! sample's observations are added up), links, and attributes of all but samples.
 
 mod encoder;
-mod order;
 
 use encoder::Encoder;
 

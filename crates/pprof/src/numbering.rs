@@ -1,18 +1,17 @@
-//! Numbers for strings, functions and places in tables, given in the order of first use.
+//! Numbers for strings, functions and places in tables, given in the order of first use; for both writers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::model::{Profiles, StringId};
-use crate::pprof::fields;
-use crate::wire::Writer;
+use crate::wire::{Tag, Writer};
 
 /// Strings by number.
 ///
 /// Each string of the model is compared by its text once, however often it is used: a message may use one long string millions
 /// of times.
 #[derive(Debug)]
-pub(super) struct Strings<'m> {
+pub(crate) struct Strings<'m> {
     numbers: HashMap<Cow<'m, str>, u64>,
     order: Vec<Cow<'m, str>>,
     /// The numbers of the model's strings, by their place there.
@@ -22,7 +21,7 @@ pub(super) struct Strings<'m> {
 }
 
 impl<'m> Strings<'m> {
-    pub(super) fn of(model: &Profiles<'_>) -> Self {
+    pub(crate) fn of(model: &Profiles<'_>) -> Self {
         Self {
             numbers: HashMap::from([(Cow::Borrowed(""), 0)]),
             order: vec![Cow::Borrowed("")],
@@ -32,7 +31,7 @@ impl<'m> Strings<'m> {
     }
 
     /// The number of a string of the model.
-    pub(super) fn number(&mut self, model: &'m Profiles<'_>, id: StringId) -> u64 {
+    pub(crate) fn number(&mut self, model: &'m Profiles<'_>, id: StringId) -> u64 {
         if let Some(Some(number)) = self.of_model.get(id.index()) {
             return *number;
         }
@@ -44,7 +43,7 @@ impl<'m> Strings<'m> {
     }
 
     /// The number of any other text.
-    pub(super) fn number_of_text(&mut self, text: impl Into<Cow<'m, str>>) -> u64 {
+    pub(crate) fn number_of_text(&mut self, text: impl Into<Cow<'m, str>>) -> u64 {
         let text = text.into();
         if let Some(number) = self.numbers.get(&text) {
             return *number;
@@ -56,7 +55,7 @@ impl<'m> Strings<'m> {
     }
 
     /// The number for a label whose text has this number: never 0.
-    pub(super) fn label_text(&mut self, number: u64) -> u64 {
+    pub(crate) fn label_text(&mut self, number: u64) -> u64 {
         if number != 0 {
             return number;
         }
@@ -68,23 +67,24 @@ impl<'m> Strings<'m> {
         number
     }
 
-    pub(super) fn write(&self, out: &mut Writer) {
+    /// Writes the table as a repeated field.
+    pub(crate) fn write(&self, tag: Tag, out: &mut Writer) {
         for text in &self.order {
-            out.bytes(fields::profile::STRING_TABLE, text.as_bytes());
+            out.bytes(tag, text.as_bytes());
         }
     }
 }
 
 /// Numbers from 1 for places in a table.
 #[derive(Debug)]
-pub(super) struct Numbering {
+pub(crate) struct Numbering {
     /// 0 for those without a number.
     numbers: Vec<u32>,
     order: Vec<u32>,
 }
 
 impl Numbering {
-    pub(super) fn of(length: usize) -> Self {
+    pub(crate) fn of(length: usize) -> Self {
         Self {
             numbers: vec![0; length],
             order: Vec::new(),
@@ -92,7 +92,7 @@ impl Numbering {
     }
 
     /// The number of a place, given now if it has none; 0 for places beyond the table.
-    pub(super) fn number(&mut self, place: u32) -> u64 {
+    pub(crate) fn number(&mut self, place: u32) -> u64 {
         let Some(number) = self.numbers.get_mut(place as usize) else {
             return 0;
         };
@@ -104,29 +104,29 @@ impl Numbering {
     }
 
     /// The place that has the number after `index`.
-    pub(super) fn place(&self, index: usize) -> Option<u32> {
+    pub(crate) fn place(&self, index: usize) -> Option<u32> {
         self.order.get(index).copied()
     }
 }
 
 /// A function, in numbers of strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FunctionKey {
-    pub(super) name: u64,
-    pub(super) system_name: u64,
-    pub(super) file_name: u64,
-    pub(super) start_line: i64,
+pub(crate) struct FunctionKey {
+    pub(crate) name: u64,
+    pub(crate) system_name: u64,
+    pub(crate) file_name: u64,
+    pub(crate) start_line: i64,
 }
 
 /// Functions by number, equal ones once.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
+pub(crate) struct Functions {
     numbers: HashMap<FunctionKey, u64>,
     order: Vec<FunctionKey>,
 }
 
 impl Functions {
-    pub(super) fn number(&mut self, key: FunctionKey) -> u64 {
+    pub(crate) fn number(&mut self, key: FunctionKey) -> u64 {
         let order = &mut self.order;
         *self.numbers.entry(key).or_insert_with(|| {
             order.push(key);
@@ -134,7 +134,7 @@ impl Functions {
         })
     }
 
-    pub(super) fn in_order(&self) -> &[FunctionKey] {
+    pub(crate) fn in_order(&self) -> &[FunctionKey] {
         &self.order
     }
 }
