@@ -16,7 +16,7 @@ use crate::rows::{Batch, SampleRow};
 use crate::table::dictionary::{DictionaryName, DictionaryTable};
 use crate::table::names::{ContentHash, Hour, PublishId, SegmentName};
 
-const MICROS_PER_HOUR: i64 = 3_600_000_000;
+const SECONDS_PER_HOUR: i64 = 3_600;
 
 /// The rows of a window in one hour.
 pub(super) struct Part {
@@ -37,7 +37,7 @@ pub(super) fn split(batches: &mut [Batch]) -> Result<Vec<Part>, WriteError> {
     let mut parts: FxHashMap<i64, Vec<(usize, Vec<SampleRow>)>> = FxHashMap::default();
     for (message, batch) in batches.iter_mut().enumerate() {
         let rows = std::mem::take(&mut batch.rows);
-        let hour = |row: &SampleRow| row.time_unix_micros.div_euclid(MICROS_PER_HOUR);
+        let hour = |row: &SampleRow| row.time_unix_seconds.div_euclid(SECONDS_PER_HOUR);
         let first = rows.first().map(hour);
         if let Some(first) = first.filter(|first| rows.iter().all(|row| hour(row) == *first)) {
             parts.entry(first).or_default().push((message, rows));
@@ -52,10 +52,10 @@ pub(super) fn split(batches: &mut [Batch]) -> Result<Vec<Part>, WriteError> {
         }
     }
     let parts = parts.into_iter().map(|(hour, rows)| {
-        let micros = hour.saturating_mul(MICROS_PER_HOUR);
-        let named = Timestamp::from_microsecond(micros).ok();
+        let seconds = hour.saturating_mul(SECONDS_PER_HOUR);
+        let named = Timestamp::from_second(seconds).ok();
         let hour = named.and_then(|time| Hour::of(time).ok());
-        let hour = hour.ok_or(WriteError::NoHour { micros })?;
+        let hour = hour.ok_or(WriteError::NoHour { seconds })?;
         Ok(Part { hour, rows })
     });
     parts.collect()
@@ -91,18 +91,18 @@ pub(super) fn encode(
     };
     let mut requests: Vec<RequestHash> = requests.iter().map(|(_, hash)| *hash).collect();
     requests.sort_unstable();
+    let written = samples_to_parquet(&rows, &requests, Packing::Fresh)?;
     let segment = SegmentName {
         hour,
         id: shared.id,
         content: content(hour, &requests),
-        rows: rows.len() as u64,
+        rows: written.rows,
     };
-    let rows = samples_to_parquet(&rows, &requests, Packing::Fresh)?;
     Ok(Encoded {
         dictionary,
         durable,
         segment,
-        rows,
+        rows: written.bytes,
     })
 }
 

@@ -37,10 +37,10 @@ pub enum WriteError {
     #[error(transparent)]
     TooOld(#[from] PublishTooOldError),
     /// A row of no hour that can be named.
-    #[error("a row of {micros} µs since 1970 is in no hour")]
+    #[error("a row of {seconds} s since 1970 is in no hour")]
     NoHour {
         /// Its time.
-        micros: i64,
+        seconds: i64,
     },
     /// A mistake of ours.
     #[error("encoding ended in a panic")]

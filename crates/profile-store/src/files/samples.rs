@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
+use super::FileError;
+use super::order::{Group, SortedRow, sorted};
+use super::packing::Packing;
+use super::requests::{RequestHash, footer};
+use super::schema::Table;
+use super::writer::{TableWriter, WrittenTable};
+use crate::rows::SampleRow;
 use arrow::array::{
     ArrayRef, BinaryDictionaryBuilder, DictionaryArray, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
-use bytes::Bytes;
-
-use super::FileError;
-use super::order::{Group, Place, sorted};
-use super::packing::Packing;
-use super::requests::{RequestHash, footer};
-use super::schema::Table;
-use super::writer::TableWriter;
-use crate::rows::SampleRow;
 
 /// Rows that are turned into columns at once, so that memory does not grow with the file.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// A file with the rows, sorted, and with the requests that they came in written into its footer.
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// A file with the rows, sorted, those that differ in their count alone as one, and with the requests that they came in written into its footer.
 ///
-/// Costs a sort of the rows by numbers, and memory of 48 bytes a row beside the file.
+/// Counts and values add up to the same sums; a sum beyond 64 bits stays two rows. Costs a sort of the rows by numbers, and memory of 48 bytes a row beside the file.
 ///
 /// # Errors
 /// If the encoder fails.
@@ -30,17 +30,17 @@ pub fn samples_to_parquet(
     rows: &[SampleRow],
     requests: &[RequestHash],
     packing: Packing,
-) -> Result<Bytes, FileError> {
+) -> Result<WrittenTable, FileError> {
     let sorted = sorted(rows);
     let schema = in_memory();
     let footer = Some(footer(requests));
     let mut writer = TableWriter::of_schema(Table::Samples, Arc::clone(&schema), packing, footer)?;
     let labels = Labels::of(&sorted.groups);
-    for places in sorted.places.chunks(BATCH_ROWS) {
-        let columns = columns(rows, places, &labels)?;
+    for chunk in sorted.rows.chunks(BATCH_ROWS) {
+        let columns = columns(rows, chunk, &labels)?;
         writer.write(&RecordBatch::try_new(Arc::clone(&schema), columns)?)?;
     }
-    Ok(writer.finish()?.bytes)
+    writer.finish()
 }
 
 /// The columns as they are handed to the encoder: texts and stacks by number. The file is the same as of plain ones.
@@ -78,28 +78,28 @@ impl Labels {
 
 fn columns(
     rows: &[SampleRow],
-    places: &[Place],
+    sorted: &[SortedRow],
     labels: &Labels,
 ) -> Result<Vec<ArrayRef>, FileError> {
-    let group = |place: &Place| u32::try_from(place.group()).unwrap_or(u32::MAX);
-    let groups = UInt32Array::from_iter_values(places.iter().map(group));
+    let groups = UInt32Array::from_iter_values(sorted.iter().map(|row| row.group));
     let mut columns: Vec<ArrayRef> = Vec::new();
     for values in &labels.0 {
         let column = DictionaryArray::try_new(groups.clone(), Arc::clone(values))?;
         columns.push(Arc::new(column));
     }
-    let row = |place: &Place| usize::try_from(place.row).ok().and_then(|at| rows.get(at));
-    // Each place is of a row.
-    let in_order = || places.iter().filter_map(row);
+    let row = |of: &SortedRow| usize::try_from(of.row).ok().and_then(|at| rows.get(at));
+    // Each number is that of a row.
+    let in_order = || sorted.iter().filter_map(row);
     columns.push(stacks(in_order())?);
     let numbers = |of: fn(&SampleRow) -> i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(in_order().map(of)))
     };
-    let times = in_order().map(|row| row.time_unix_micros);
+    let times = in_order().map(|row| row.time_unix_seconds.saturating_mul(MICROS_PER_SECOND));
     let times = TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC");
     columns.push(Arc::new(times));
     columns.push(numbers(|row| row.series.id().0));
-    columns.push(numbers(|row| row.count));
+    let counts = sorted.iter().map(|row| row.count);
+    columns.push(Arc::new(Int64Array::from_iter_values(counts)));
     columns.push(numbers(|row| row.period));
     Ok(columns)
 }

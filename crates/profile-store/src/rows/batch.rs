@@ -19,8 +19,8 @@ pub struct SampleRow {
     pub profile_type: Arc<str>,
     /// The stack.
     pub stack: StackHash,
-    /// When, in microseconds since 1970.
-    pub time_unix_micros: i64,
+    /// When, in whole seconds since 1970.
+    pub time_unix_seconds: i64,
     /// How many samples; at least 1.
     pub count: i64,
     /// What each stands for, in units of the type; at least 0.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::batch::SampleRow;
 
 /// With some 20 samples a second and CPU a minute has about three samples a row, and rows are what costs room.
-const MINUTE_MICROS: i64 = 60_000_000;
+const MINUTE_SECONDS: i64 = 60;
 
 /// The rows with their times rounded down to the minute, those that differ in their count alone as one; sorted by service,
 /// version, type, stack and time, then deployment, series and period.
@@ -13,8 +13,8 @@ const MINUTE_MICROS: i64 = 60_000_000;
 /// Counts and values add up to the same sums. A sum beyond 64 bits stays two rows.
 pub fn by_minute(mut rows: Vec<SampleRow>) -> Vec<SampleRow> {
     for row in &mut rows {
-        let micros = row.time_unix_micros;
-        row.time_unix_micros = micros - micros.rem_euclid(MINUTE_MICROS);
+        let seconds = row.time_unix_seconds;
+        row.time_unix_seconds = seconds - seconds.rem_euclid(MINUTE_SECONDS);
     }
     rows.sort_by(|a, b| order(a, b).then(a.count.cmp(&b.count)));
     rows.dedup_by(|row, kept| order(row, kept) == Ordering::Equal && add(kept, row));
@@ -37,7 +37,7 @@ fn order(a: &SampleRow, b: &SampleRow) -> Ordering {
     let rest = |row: &SampleRow| (row.series.id(), row.period);
     labels
         .then_with(|| a.profile_type.cmp(&b.profile_type))
-        .then_with(|| (a.stack, a.time_unix_micros).cmp(&(b.stack, b.time_unix_micros)))
+        .then_with(|| (a.stack, a.time_unix_seconds).cmp(&(b.stack, b.time_unix_seconds)))
         .then_with(|| a.series.deployment().cmp(b.series.deployment()))
         .then_with(|| rest(a).cmp(&rest(b)))
 }

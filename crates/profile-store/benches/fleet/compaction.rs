@@ -1,132 +1,89 @@
-//! How long an hour takes to compact, and its merge by stack afterwards: `cargo bench -p unhex-profile-store --bench compaction -- FOLDER [SAMPLES]`.
+//! How long an hour takes to compact, and its merge by stack afterwards.
 //!
-//! FOLDER gets 3,600 segments of one second each, is compacted as maintenance does it, and is read as queries do. One that has them already is only read. It stays there, for
-//! `merges.py` beside this file, which does the same merges over the same files.
-//! The fleet: three services of two versions and 20,000 stacks each, chosen by Zipf's law with exponent 1.05, 40 series a service, 19 Hz.
-#![expect(
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a measurement that meets the unexpected has failed, and prints what it is of"
-)]
+//! The folder gets 3,600 segments of one second each, is compacted as maintenance does it, and is read as queries do. One that has them already is only read.
+//! The samples are of three services in equal parts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{Array as _, TimestampMicrosecondArray};
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array as _, Int64Array};
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::{ident, lit};
 use datafusion::prelude::DataFrame;
 use jiff::{SignedDuration, Timestamp};
 use unhex_profile_store::clock::Clock;
 use unhex_profile_store::engine::{Engine, EngineOptions};
-use unhex_profile_store::files::{Packing, Table, TableWriter};
+use unhex_profile_store::files::{Packing, samples_to_parquet};
 use unhex_profile_store::maintain::{MaintainOptions, Maintenance};
 use unhex_profile_store::objects::Objects;
 use unhex_profile_store::reading::{HourRange, Reading, Readings};
+use unhex_profile_store::rows::{SampleRow, Series};
 use unhex_profile_store::table::names::{ContentHash, Hour, PublishId, SegmentName};
+
+use crate::synthetic::{
+    HOSTS, Numbers, PERIOD_NANOS, Ranks, SAMPLES_PER_SECOND, STACKS, VERSIONS, stack_hash,
+    version_of,
+};
 
 const SEGMENTS: u64 = 3_600;
 const SERVICES: u64 = 3;
-const VERSIONS: u64 = 2;
-const STACKS: usize = 20_000;
-const SERIES: u64 = 40;
-const EXPONENT: f64 = 1.05;
-const PERIOD_NANOS: i64 = 52_631_578;
 const MEMORY_BYTES: usize = 2 << 30;
 const TRIES: usize = 5;
 
-/// Numbers that look random and are the same in every run (Knuth's multiplier).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
+/// The label sets, by service and host.
+fn all_series() -> Vec<Vec<Arc<Series>>> {
+    let series = |service: u64, host: u64| {
+        let version = VERSIONS[version_of(host)];
+        let labels = [
+            ("deployment", "prod".to_owned()),
+            ("host", format!("host-{host}")),
+            ("service", format!("service-{service}")),
+            ("version", version.to_owned()),
+        ];
+        let labels = labels.map(|(name, value)| (name.into(), value.into()));
+        Arc::new(Series::of_labels(labels.to_vec()).expect("labels in order"))
+    };
+    let of_service = |service| (0..HOSTS).map(|host| series(service, host)).collect();
+    (0..SERVICES).map(of_service).collect()
 }
-
-/// Which stack a number stands for, the frequent ones first.
-struct Zipf(Vec<f64>);
-
-impl Zipf {
-    fn new() -> Self {
-        let mut total = 0.0;
-        let sums = (1..=STACKS).map(|rank| {
-            total += f64::from(u32::try_from(rank).expect("small")).powf(-EXPONENT);
-            total
-        });
-        Self(sums.collect())
-    }
-
-    fn of(&self, number: u64) -> u64 {
-        let total = self.0.last().copied().unwrap_or(1.0);
-        let part = f64::from(u32::try_from(number).expect("31 bits")) / f64::from(1_u32 << 31);
-        self.0.partition_point(|sum| *sum < part * total) as u64
-    }
-}
-
-/// Service, version, stack, time and series of a row: their order is that of the table.
-type Row = (u64, u64, u128, i64, i64);
 
 fn hour() -> Hour {
     "2026-12-01/13".parse().expect("an hour")
 }
 
-fn rows(second: u64, count: u64, zipf: &Zipf, numbers: &mut Numbers) -> Vec<Row> {
-    let start = hour().start().as_microsecond();
-    let mut rows: Vec<Row> = (0..count)
-        .map(|_| {
-            let service = numbers.next() % SERVICES;
-            let stack = zipf.of(numbers.next() & 0x7fff_ffff) * SERVICES + service;
-            let stack = u128::from(stack).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-            let within = i64::try_from(numbers.next() % 1_000_000).expect("small");
-            let time = start + i64::try_from(second).expect("small") * 1_000_000 + within;
-            let series = i64::try_from(numbers.next() % SERIES).expect("small");
-            // A series is of one version.
-            let version = u64::try_from(series).expect("positive") % VERSIONS;
-            (service, version, stack, time, series * 1_000_003)
-        })
-        .collect();
-    rows.sort_unstable();
-    rows
+fn rows(
+    second: u64,
+    count: u64,
+    all: &[Vec<Arc<Series>>],
+    ranks: &Ranks,
+    numbers: &mut Numbers,
+) -> Vec<SampleRow> {
+    let profile_type: Arc<str> = "cpu".into();
+    let second = i64::try_from(second).expect("small");
+    let time_unix_seconds = hour().start().as_second() + second;
+    let row = |_| {
+        let service = numbers.next() % SERVICES;
+        let host = numbers.next() % HOSTS;
+        let of = |at: u64| usize::try_from(at).expect("small");
+        SampleRow {
+            series: Arc::clone(&all[of(service)][of(host)]),
+            profile_type: Arc::clone(&profile_type),
+            stack: stack_hash(ranks.draw(numbers) * SERVICES + service),
+            time_unix_seconds,
+            count: 1,
+            period: PERIOD_NANOS,
+        }
+    };
+    (0..count).map(row).collect()
 }
 
-fn batch(rows: &[Row]) -> RecordBatch {
-    let text = |of: &dyn Fn(&Row) -> String| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(rows.iter().map(of)))
-    };
-    let numbers = |of: &dyn Fn(&Row) -> i64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
-    };
-    let times = TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| row.3));
-    let stacks = rows.iter().map(|row| row.2.to_be_bytes());
-    let columns: Vec<ArrayRef> = vec![
-        text(&|row| format!("service-{}", row.0)),
-        text(&|row| format!("2.{}", row.1)),
-        text(&|_| "prod".to_owned()),
-        text(&|_| "cpu".to_owned()),
-        Arc::new(BinaryArray::from_iter_values(stacks)),
-        Arc::new(times.with_timezone("UTC")),
-        numbers(&|row| row.4),
-        numbers(&|_| 1),
-        numbers(&|_| PERIOD_NANOS),
-    ];
-    RecordBatch::try_new(Table::Samples.schema(), columns).expect("columns")
-}
-
-async fn ingest(objects: &Objects, samples: u64) -> u64 {
-    let (zipf, mut numbers) = (Zipf::new(), Numbers(42));
-    let mut bytes = 0;
+async fn ingest(objects: &Objects, samples: u64) -> (u64, u64) {
+    let (all, ranks, mut numbers) = (all_series(), Ranks::new(STACKS), Numbers::new(42));
+    let (mut bytes, mut in_files) = (0, 0);
     for second in 0..SEGMENTS {
-        let rows = rows(second, samples / SEGMENTS, &zipf, &mut numbers);
-        let mut writer = TableWriter::new(Table::Samples, Packing::Fresh).expect("a writer");
-        writer.write(&batch(&rows)).expect("rows");
-        let written = writer.finish().expect("a file");
+        let rows = rows(second, samples / SEGMENTS, &all, &ranks, &mut numbers);
+        let written = samples_to_parquet(&rows, &[], Packing::Fresh).expect("a file");
         let after = SignedDuration::from_secs(i64::try_from(second).expect("small"));
         let name = SegmentName {
             hour: hour(),
@@ -135,11 +92,12 @@ async fn ingest(objects: &Objects, samples: u64) -> u64 {
             rows: written.rows,
         };
         bytes += written.bytes.len() as u64;
+        in_files += written.rows;
         let key = name.to_string();
         let put = objects.put(&key, written.bytes);
         put.await.expect("a segment");
     }
-    bytes
+    (bytes, in_files)
 }
 
 fn engine(objects: &Objects, spill: PathBuf) -> Engine {
@@ -222,7 +180,9 @@ enum IsTotals {
     No,
 }
 
-async fn all(folder: &Path, samples: u64) {
+/// Measures all of it, over `samples` or those of an hour of the fleet.
+pub(crate) async fn measure_all(folder: &Path, samples: Option<u64>) {
+    let samples = samples.unwrap_or(SAMPLES_PER_SECOND * SEGMENTS);
     let objects = Objects::folder(folder).expect("a folder");
     let now: Timestamp = hour().start() + SignedDuration::from_mins(70);
     let clock = Clock::new(move || now);
@@ -231,9 +191,11 @@ async fn all(folder: &Path, samples: u64) {
     let before = readings.read(range).await.expect("a reading");
     if before.hours().iter().all(|hour| hour.samples.is_empty()) {
         let begun = Instant::now();
-        let bytes = ingest(&objects, samples).await;
+        let (bytes, rows) = ingest(&objects, samples).await;
         let took = begun.elapsed().as_secs_f64();
-        println!("{SEGMENTS} segments of {samples} samples: {bytes} bytes, {took:.1} s");
+        println!(
+            "{SEGMENTS} segments of {samples} samples in {rows} rows: {bytes} bytes, {took:.1} s"
+        );
     }
     let spill = folder.with_extension("spill");
     let queries = engine(&objects, spill.join("queries"));
@@ -244,10 +206,7 @@ async fn all(folder: &Path, samples: u64) {
         let what = "merge of one service, fresh";
         measure(&queries, &fresh, what, IsTotals::No).await;
         let compactor = engine(&objects, spill.join("compaction"));
-        // Each row of a segment is one sample.
-        let files = fresh.hours().iter().flat_map(|hour| &hour.samples);
-        let samples = files.map(|live| live.file.rows()).sum();
-        compact(&objects, compactor, clock, samples).await;
+        compact(&objects, compactor, clock).await;
     }
     let compacted = readings.read(range).await.expect("a reading");
     let what = "merge of one service, rows of 60 s";
@@ -256,7 +215,7 @@ async fn all(folder: &Path, samples: u64) {
     measure(&queries, &compacted, what, IsTotals::Yes).await;
 }
 
-async fn compact(objects: &Objects, engine: Engine, clock: Clock, samples: u64) {
+async fn compact(objects: &Objects, engine: Engine, clock: Clock) {
     let options = MaintainOptions {
         spread: SignedDuration::ZERO,
         ..MaintainOptions::default()
@@ -267,26 +226,10 @@ async fn compact(objects: &Objects, engine: Engine, clock: Clock, samples: u64) 
     let done = done.expect("it is due");
     let took = begun.elapsed().as_secs_f64();
     let used = processor_seconds() - processor;
+    let samples = u64::try_from(done.sums.count).expect("positive");
     let rate = f64::from(u32::try_from(samples / 1000).expect("fewer")) / 1000.0 / used;
     println!(
-        "compaction: rows {:?}, bytes {:?}: {took:.1} s, {used:.1} CPU s, {rate:.2} M samples a CPU s",
+        "compaction: {samples} samples, rows {:?}, bytes {:?}: {took:.1} s, {used:.1} CPU s, {rate:.2} M samples a CPU s",
         done.rows, done.bytes
     );
-    assert_eq!(done.sums.count, i128::from(samples));
-}
-
-fn main() {
-    let arguments: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| a != "--bench")
-        .collect();
-    let Some(folder) = arguments.first() else {
-        println!("a folder is wanted: see the head of benches/compaction/main.rs");
-        return;
-    };
-    let samples = arguments
-        .get(1)
-        .map_or(7_200_000, |text| text.parse().expect("samples"));
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(all(Path::new(folder), samples));
 }
