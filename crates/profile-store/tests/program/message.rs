@@ -37,7 +37,8 @@ impl Default for Recipe {
             services: vec!["checkout".to_owned()],
             samples: 100,
             stacks: 10,
-            time_unix_nanos: now_nanos(),
+            // All samples in one second.
+            time_unix_nanos: now_nanos() / 1_000_000_000 * 1_000_000_000,
             own_labels: false,
         }
     }
