@@ -1,9 +1,10 @@
 //! What the profile store costs for a fleet that is described in `synthetic.rs`.
 //!
 //! - `cargo bench -p unhex-profile-store --bench fleet -- compaction FOLDER [SAMPLES]`
-//! - `cargo bench -p unhex-profile-store --bench fleet -- queries FOLDER [quick]`: quick is the same over a table of a hundredth of the size
+//! - `cargo bench -p unhex-profile-store --bench fleet -- queries FOLDER [whole | quick [ONLY]]`: quick is the same over a table of a hundredth of the size
 //!
-//! The tables stay in FOLDER: `python3 merges.py FOLDER SERVICE` beside this file does the same merges over the same files by DuckDB, and `blobs/` does the
+//! The tables stay in FOLDER: `python3 merges.py FOLDER SERVICE` beside this file does the same merges over the same files by DuckDB, and
+//! the program in the folder blobs does the
 //! merge of an hour as files that `google/pprof` adds up.
 #![expect(
     clippy::expect_used,
@@ -37,12 +38,13 @@ fn main() {
         }
         ["queries", folder, rest @ ..] => {
             let is_quick = rest.first() == Some(&"quick");
+            let only = rest.get(1).copied().unwrap_or_default();
             let size = if is_quick {
                 Size::quick()
             } else {
                 Size::whole()
             };
-            runtime.block_on(queries::measure(Path::new(folder), &size));
+            runtime.block_on(queries::measure(Path::new(folder), &size, only));
         }
         _ => println!(
             "what to measure, and a folder, are wanted: see the head of benches/fleet/main.rs"

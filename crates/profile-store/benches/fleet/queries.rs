@@ -21,11 +21,9 @@ use unhex_profile_store::view::{FilterTexts, ProfileType, StackFilter};
 use crate::symbol_server;
 use crate::table::{Size, now, write};
 
-/// Measures all of it.
-pub(crate) async fn measure(folder: &Path, size: &Size) {
-    let objects = Objects::folder(&folder.join("table")).expect("a table");
+async fn write_table(objects: &Objects, size: &Size) {
     let began = Instant::now();
-    let written = write(&objects, size).await;
+    let written = write(objects, size).await;
     println!(
         "written in {:.1} s: {} hours of totals, {} rows in {} bytes; one hour of {} samples, {} rows in {} bytes",
         began.elapsed().as_secs_f64(),
@@ -36,6 +34,15 @@ pub(crate) async fn measure(folder: &Path, size: &Size) {
         written.sample_rows,
         written.sample_bytes,
     );
+}
+
+/// Measures what has `only` in its description. A table that is there is asked as it is.
+pub(crate) async fn measure(folder: &Path, size: &Size, only: &str) {
+    let is_there = folder.join("table").is_dir();
+    let objects = Objects::folder(&folder.join("table")).expect("a table");
+    if !is_there {
+        write_table(&objects, size).await;
+    }
     let server = symbol_server::start().await;
     let end = now();
     let day = |days: i64| end - SignedDuration::from_hours(24 * days);
@@ -52,6 +59,9 @@ pub(crate) async fn measure(folder: &Path, size: &Size) {
         ("one whole hour, merged, with names", hour, end),
         ("59 minutes, merged from 60 s rows, with names", within, end),
     ] {
+        if !what.contains(only) {
+            continue;
+        }
         let asking = Asking::over(&objects, folder, &server);
         let question = question(from, to);
         let ask = async || {
@@ -67,6 +77,15 @@ pub(crate) async fn measure(folder: &Path, size: &Size) {
         report(what, ask).await;
     }
     let asking = Asking::over(&objects, folder, &server);
+    let alone = question(within, end);
+    let ask = async || {
+        let sums = asking.queries.sums_by_stack(&alone).await;
+        sums.expect("an answer").iter().count()
+    };
+    let what = "59 minutes, merged from 60 s rows, without names";
+    if what.contains(only) {
+        report(what, ask).await;
+    }
     let by = LinesBy {
         labels: Vec::new(),
         step_seconds: 3_600,
@@ -77,7 +96,10 @@ pub(crate) async fn measure(folder: &Path, size: &Size) {
         let lines = asking.queries.series(&question, &function, &by).await;
         lines.expect("an answer").lines[0].points.len()
     };
-    report("21 days of one function, by the hour", ask).await;
+    let what = "21 days of one function, by the hour";
+    if what.contains(only) {
+        report(what, ask).await;
+    }
     println!("{} of memory at most", most_memory());
 }
 

@@ -21,6 +21,8 @@ pub(super) enum Counted<'b> {
     Samples(&'b Int64Array, &'b Int64Array),
     /// Totals: so many, and their sum.
     Totals(&'b Int64Array, &'b Int64Array),
+    /// Nobody asks.
+    Nothing,
 }
 
 impl<'b> LabelColumns<'b> {
@@ -55,6 +57,7 @@ impl Counted<'_> {
                 (count, i128::from(count) * i128::from(period.value(row)))
             }
             Self::Totals(count, value) => (count.value(row), i128::from(value.value(row))),
+            Self::Nothing => (0, 0),
         }
     }
 }

@@ -17,6 +17,16 @@ use super::sums::{Group, Interned, LabelSet, Sums};
 use crate::selector::Selector;
 use crate::view::Weight;
 
+/// What is asked of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Their sums.
+    #[default]
+    HowMuch,
+    /// Of what there are any: sums are 0, and the columns that they need are not read.
+    WhatAlone,
+}
+
 /// What is kept apart, and which rows count.
 #[derive(Clone, Debug)]
 pub(super) struct FoldPlan {
@@ -30,8 +40,10 @@ pub(super) struct FoldPlan {
     pub(super) step_micros: Option<i64>,
     /// Whether stacks are kept apart.
     pub(super) by_stack: bool,
-    /// Only rows of these stacks.
-    pub(super) stacks: Option<Arc<FxHashSet<StackHash>>>,
+    /// What is asked of them.
+    pub(super) asked: Asked,
+    /// Only rows of these stacks, which are sorted.
+    pub(super) stacks: Option<Arc<[StackHash]>>,
     /// Only rows of these series.
     pub(super) series: Option<Arc<FxHashSet<i64>>>,
 }
@@ -47,6 +59,8 @@ pub(super) struct Fold {
     selected: Vec<bool>,
     /// The groups in `sums`.
     groups: FxHashMap<GroupKey, u32>,
+    /// Where the last row's stack is among those that are wanted, or would be.
+    wanted_at: usize,
 }
 
 /// The label set, series and step of a group.
@@ -108,6 +122,7 @@ impl Fold {
             labels: Interned::default(),
             selected: Vec::new(),
             groups: FxHashMap::default(),
+            wanted_at: 0,
         }
     }
 
@@ -167,7 +182,10 @@ impl Fold {
                 .then(|| times(batch, time))
                 .transpose()?,
             stacks: plan.needs_stacks().then(|| stacks(batch)).transpose()?,
-            counted: counted(batch, self.is_total)?,
+            counted: match plan.asked {
+                Asked::HowMuch => counted(batch, self.is_total)?,
+                Asked::WhatAlone => Counted::Nothing,
+            },
         })
     }
 
@@ -193,13 +211,12 @@ impl Fold {
             (Some(columns), _) => self.label_set(columns.of_row(row)),
             (None, None) => self.label_set(["", "", ""]),
         };
-        let plan = &self.plan;
-        let (stacks, series) = (plan.stacks.as_ref(), plan.series.as_ref());
+        let series = self.plan.series.as_ref();
         let of_selected = usize::try_from(labels).ok();
         let of_selected = of_selected.and_then(|at| self.selected.get(at).copied());
         let is_selected = of_selected.unwrap_or_default()
-            && stacks.is_none_or(|only| only.contains(&key.stack))
-            && series.is_none_or(|only| only.contains(&key.series));
+            && series.is_none_or(|only| only.contains(&key.series))
+            && self.is_wanted(key.stack);
         Run {
             row,
             is_selected,
@@ -212,6 +229,29 @@ impl Fold {
             },
             weight: Weight::default(),
         }
+    }
+
+    /// Whether a stack is wanted. Those that are come in the order of rows, so that the place of the last is mostly that of the next.
+    fn is_wanted(&mut self, stack: StackHash) -> bool {
+        let Some(wanted) = &self.plan.stacks else {
+            return true;
+        };
+        let is_place = |at: usize| {
+            let (Some(before), Some(rest)) = (wanted.get(..at), wanted.get(at..)) else {
+                return false;
+            };
+            before.last().is_none_or(|before| *before < stack)
+                && rest.first().is_none_or(|next| stack <= *next)
+        };
+        if !is_place(self.wanted_at) {
+            let next = self.wanted_at.saturating_add(1);
+            self.wanted_at = if is_place(next) {
+                next
+            } else {
+                wanted.partition_point(|wanted| *wanted < stack)
+            };
+        }
+        wanted.get(self.wanted_at) == Some(&stack)
     }
 
     /// The number of a label set.

@@ -93,15 +93,23 @@ impl Queries {
         question: &Question,
         filter: &StackFilter,
     ) -> Result<Merged, QueryError> {
+        let sums = self.sums_by_stack(question).await?;
+        let (stacks, names) = self.named(question, &sums).await?;
+        let profile_type = question.profile_type.clone();
+        Ok(filter.apply(stacks.merged(profile_type, &sums, &names)))
+    }
+
+    /// What was counted by stack, without what stacks are.
+    ///
+    /// # Errors
+    /// If rows cannot be read, do not fit into memory, or have expired.
+    pub async fn sums_by_stack(&self, question: &Question) -> Result<Sums, QueryError> {
         let keep = Keep {
             stacks: true,
             only_series: self.selected_series(question).await?,
             ..Keep::default()
         };
-        let sums = self.sums(question, &keep).await?;
-        let (stacks, names) = self.named(question, &sums).await?;
-        let profile_type = question.profile_type.clone();
-        Ok(filter.apply(stacks.merged(profile_type, &sums, &names)))
+        self.sums(question, &keep).await
     }
 
     /// How much of what was counted has its names, by what is asked, in steps if they are asked for.

@@ -16,7 +16,7 @@ use unhex_pprof::StackHash;
 
 use super::columns::IsTotal;
 use super::failure::QueryError;
-use super::fold::{Fold, FoldPlan};
+use super::fold::{Asked, Fold, FoldPlan};
 use super::question::{Question, TOTAL_LABELS};
 use super::sums::Sums;
 use crate::engine::{Engine, EngineError};
@@ -37,8 +37,10 @@ pub(super) struct Keep {
     pub(super) step_micros: Option<i64>,
     /// Stacks.
     pub(super) stacks: bool,
-    /// Only these stacks.
-    pub(super) only_stacks: Option<Arc<FxHashSet<StackHash>>>,
+    /// What is asked of rows.
+    pub(super) asked: Asked,
+    /// Only these stacks, sorted.
+    pub(super) only_stacks: Option<Arc<[StackHash]>>,
     /// Only these series.
     pub(super) only_series: Option<Arc<FxHashSet<i64>>>,
 }
@@ -46,11 +48,13 @@ pub(super) struct Keep {
 impl Keep {
     fn plan(&self, question: &Question) -> FoldPlan {
         FoldPlan {
-            selector: question.selector.clone(),
+            // The others leave rows out before they are added up.
+            selector: question.selector.beyond_values(&TOTAL_LABELS),
             by_labels: self.labels,
             by_series: self.series,
             step_micros: self.step_micros,
             by_stack: self.stacks,
+            asked: self.asked,
             stacks: self.only_stacks.clone(),
             series: self.only_series.clone(),
         }
@@ -135,11 +139,14 @@ fn selected(
             .and(ident("ts").lt(moment(to)));
         rows = rows.filter(within)?;
     }
-    let mut columns = vec!["count"];
-    columns.extend(match is_total {
-        IsTotal::Yes => ["value", "hour"],
-        IsTotal::No => ["period", "ts"],
-    });
+    let (counted, time) = match is_total {
+        IsTotal::Yes => (["count", "value"], "hour"),
+        IsTotal::No => (["count", "period"], "ts"),
+    };
+    let mut columns = Vec::new();
+    if plan.asked == Asked::HowMuch {
+        columns.extend(counted);
+    }
     if plan.needs_labels() {
         columns.extend(TOTAL_LABELS);
     }
@@ -149,8 +156,8 @@ fn selected(
     if plan.needs_series() {
         columns.push("series_id");
     }
-    if plan.step_micros.is_none() {
-        columns.retain(|column| !["ts", "hour"].contains(column));
+    if plan.step_micros.is_some() {
+        columns.push(time);
     }
     Ok(rows.select(columns.into_iter().map(ident).collect::<Vec<_>>())?)
 }

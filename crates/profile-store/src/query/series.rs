@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::failure::QueryError;
+use super::fold::Asked;
 use super::question::{Question, TOTAL_LABELS};
 use super::scan::Keep;
 use super::sums::Group;
@@ -72,11 +73,13 @@ impl Queries {
         let mut names_lacking = None;
         if !filter.is_empty() {
             keep.stacks = true;
+            keep.asked = Asked::WhatAlone;
             let sums = self.sums(question, &keep).await?;
             let (stacks, names) = self.named(question, &sums).await?;
             names_lacking = names.lacking().cloned();
-            keep.only_stacks = Some(Arc::new(stacks.kept(&names, filter)));
+            keep.only_stacks = Some(stacks.kept(&names, filter));
             keep.stacks = false;
+            keep.asked = Asked::HowMuch;
         }
         keep.labels = by.labels.iter().any(|label| !is_of_series(label));
         keep.series = needs_series;

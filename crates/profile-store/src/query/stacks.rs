@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use unhex_pprof::{FrameHash, StackHash};
 
 use super::sums::{Interned, Sums};
@@ -82,8 +82,8 @@ impl Stacks {
         merged
     }
 
-    /// The stacks that a filter keeps.
-    pub(super) fn kept(&self, names: &Names, filter: &StackFilter) -> FxHashSet<StackHash> {
+    /// The stacks that a filter keeps, sorted.
+    pub(super) fn kept(&self, names: &Names, filter: &StackFilter) -> Arc<[StackHash]> {
         let mut merged = Merged::new(ProfileType::cpu());
         let frames = self.named(&mut merged, names);
         let all: Vec<(&StackHash, &Box<[u32]>)> = self.frames_of.iter().collect();
@@ -100,7 +100,9 @@ impl Stacks {
             .stacks()
             .map(|stack| usize::try_from(stack.weight.count));
         let stacks = places.filter_map(|place| all.get(place.ok()?));
-        stacks.map(|(stack, _)| **stack).collect()
+        let mut stacks: Vec<StackHash> = stacks.map(|(stack, _)| **stack).collect();
+        stacks.sort_unstable();
+        stacks.into()
     }
 
     /// All frames with their names, in order of their numbers.

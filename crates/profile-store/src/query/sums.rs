@@ -26,7 +26,19 @@ pub struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     groups: Interned<Group>,
-    sums: FxHashMap<(u32, StackHash), Weight>,
+    /// Each once, in the order in which they were met.
+    all: Vec<Sum>,
+    places: FxHashMap<(u32, StackHash), u32>,
+    /// Behind the sum that was added to last. Files are sorted alike, so that it is mostly the next one, and nothing has to be looked up.
+    next: usize,
+}
+
+/// What is counted of a stack in a group.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    weight: Weight,
+    group: u32,
+    stack: StackHash,
 }
 
 /// Things with numbers, each once.
@@ -75,51 +87,74 @@ impl Sums {
 
     /// Adds to the sum of a stack in a group of this.
     pub(super) fn add(&mut self, group: u32, stack: StackHash, weight: Weight) {
-        *self.sums.entry((group, stack)).or_default() += weight;
+        let is_of = |sum: &Sum| (sum.group, sum.stack) == (group, stack);
+        let at = match self.all.get(self.next) {
+            Some(sum) if is_of(sum) => self.next,
+            _ => self.place(group, stack),
+        };
+        if let Some(sum) = self.all.get_mut(at) {
+            sum.weight += weight;
+        }
+        self.next = at.saturating_add(1);
+    }
+
+    fn place(&mut self, group: u32, stack: StackHash) -> usize {
+        let new = self.all.len();
+        // Memory ends long before numbers do.
+        let number = u32::try_from(new).unwrap_or(u32::MAX);
+        let place = *self.places.entry((group, stack)).or_insert(number);
+        if place == number {
+            self.all.push(Sum {
+                weight: Weight::default(),
+                group,
+                stack,
+            });
+        }
+        usize::try_from(place).unwrap_or(new)
     }
 
     /// Adds all of another's.
     pub(super) fn merge(&mut self, other: Self) {
-        if self.sums.is_empty() {
+        if self.all.is_empty() {
             *self = other;
             return;
         }
         let numbers = other.groups.items.iter();
         let numbers: Vec<u32> = numbers.map(|group| self.groups.number(group)).collect();
-        for ((group, stack), weight) in other.sums {
-            let group = usize::try_from(group).ok().and_then(|at| numbers.get(at));
-            if let Some(group) = group {
-                self.add(*group, stack, weight);
+        for sum in other.all {
+            let group = usize::try_from(sum.group).ok();
+            if let Some(group) = group.and_then(|at| numbers.get(at)) {
+                self.add(*group, sum.stack, sum.weight);
             }
         }
     }
 
     /// The memory that they have, about.
     pub(super) fn bytes(&self) -> usize {
-        let entry = size_of::<((u32, StackHash), Weight)>() + 1;
+        let place = size_of::<((u32, StackHash), u32)>() + 1;
         let group = 2 * size_of::<Group>() + size_of::<u32>() + 1;
-        self.sums.capacity() * entry * 8 / 7 + self.groups.items.capacity() * group
+        self.all.capacity() * size_of::<Sum>()
+            + self.places.capacity() * place * 8 / 7
+            + self.groups.items.capacity() * group
     }
 
     /// Each sum with what it is of.
     pub fn iter(&self) -> impl Iterator<Item = (&Group, StackHash, Weight)> {
-        self.sums.iter().filter_map(|((group, stack), weight)| {
-            Some((self.groups.get(*group)?, *stack, *weight))
-        })
+        let all = self.all.iter();
+        all.filter_map(|sum| Some((self.groups.get(sum.group)?, sum.stack, sum.weight)))
     }
 
     /// The distinct stacks.
     pub fn stacks(&self) -> impl Iterator<Item = StackHash> {
-        let all: rustc_hash::FxHashSet<StackHash> =
-            self.sums.keys().map(|(_, stack)| *stack).collect();
+        let all: rustc_hash::FxHashSet<StackHash> = self.all.iter().map(|sum| sum.stack).collect();
         all.into_iter()
     }
 
     /// The sum of all.
     pub fn total(&self) -> Weight {
         let mut total = Weight::default();
-        for weight in self.sums.values() {
-            total += *weight;
+        for sum in &self.all {
+            total += sum.weight;
         }
         total
     }

@@ -13,7 +13,7 @@ use unhex_pprof::{CodeAddress, FrameHash, StackHash};
 
 use super::columns::IsTotal;
 use super::coverage::{CoverageBy, coverage};
-use super::fold::{Fold, FoldPlan};
+use super::fold::{Asked, Fold, FoldPlan};
 use super::stacks::Stacks;
 use super::sums::{Group, Sums};
 use crate::answers::Outcome;
@@ -42,7 +42,7 @@ fn row() -> impl Strategy<Value = Row> {
     let period = prop_oneof![0_i64..100, (i64::MAX - 5)..i64::MAX];
     (
         labels,
-        0_u8..4,
+        0_u8..6,
         0_i64..7_200_000_000,
         0_i64..3,
         1_i64..50,
@@ -151,9 +151,8 @@ fn plan() -> impl Strategy<Value = FoldPlan> {
             by_series,
             step_micros,
             by_stack,
-            stacks: only
-                .0
-                .then(|| Arc::new([hash(1), hash(3)].into_iter().collect())),
+            asked: Asked::HowMuch,
+            stacks: only.0.then(|| Arc::from([hash(1), hash(3)])),
             series: only.1.then(|| Arc::new([0, 2].into_iter().collect())),
         },
     )

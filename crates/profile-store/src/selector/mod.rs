@@ -85,6 +85,14 @@ impl Selector {
         })
     }
 
+    /// Those matchers of these labels that [`Self::values_of`] does not say all of.
+    #[must_use]
+    pub fn beyond_values(&self, names: &[&str]) -> Self {
+        let is_open = |name: &str| names.contains(&name) && self.values_of(name).is_none();
+        let matchers = self.matchers.iter();
+        Self::new(matchers.filter(|matcher| is_open(matcher.name())).cloned())
+    }
+
     /// Whether these labels decide alone.
     pub fn is_about(&self, names: &[&str]) -> bool {
         let mut matchers = self.matchers.iter();
