@@ -3,7 +3,7 @@
 //! - `cargo bench -p unhex-profile-store --bench fleet -- compaction FOLDER [SAMPLES]`
 //! - `cargo bench -p unhex-profile-store --bench fleet -- queries FOLDER [whole | quick [ONLY]]`: quick is the same over a table of a hundredth of the size
 //!
-//! The tables stay in FOLDER: `python3 merges.py FOLDER SERVICE` beside this file does the same merges over the same files by DuckDB, and
+//! The tables stay in FOLDER: `python3 merges.py FOLDER SERVICE` beside this file does the same merges over the same files by another engine, and
 //! the program in the folder blobs does the
 //! merge of an hour as files that `google/pprof` adds up.
 #![expect(

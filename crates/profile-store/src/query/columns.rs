@@ -1,5 +1,7 @@
 //! The columns of a batch of rows by name, and what rows are compared by.
 
+use std::ops::Range;
+
 use datafusion::arrow::array::{
     Array, BinaryViewArray, Int64Array, PrimitiveArray, RecordBatch, StringViewArray,
     TimestampMicrosecondArray,
@@ -9,6 +11,7 @@ use unhex_pprof::StackHash;
 
 use super::failure::QueryError;
 use super::question::TOTAL_LABELS;
+use crate::view::Weight;
 
 /// Whose rows, as the table has it: service, version and deployment.
 #[derive(Debug)]
@@ -48,18 +51,35 @@ impl<'b> LabelColumns<'b> {
     }
 }
 
-impl Counted<'_> {
-    /// Samples, and their value.
-    pub(super) fn of_row(&self, row: usize) -> (i64, i128) {
+impl<'b> Counted<'b> {
+    /// The sum of some neighbours.
+    pub(super) fn of_rows(&self, rows: Range<usize>) -> Weight {
+        let of = |column: &'b Int64Array| values(column, rows.clone());
         match self {
             Self::Samples(count, period) => {
-                let count = count.value(row);
-                (count, i128::from(count) * i128::from(period.value(row)))
+                let both = of(count).iter().zip(of(period));
+                let value =
+                    |(count, period): (&i64, &i64)| i128::from(*count) * i128::from(*period);
+                Weight {
+                    count: sum(of(count)),
+                    value: both.map(value).sum(),
+                }
             }
-            Self::Totals(count, value) => (count.value(row), i128::from(value.value(row))),
-            Self::Nothing => (0, 0),
+            Self::Totals(count, value) => Weight {
+                count: sum(of(count)),
+                value: sum(of(value)),
+            },
+            Self::Nothing => Weight::default(),
         }
     }
+}
+
+fn values(column: &Int64Array, rows: Range<usize>) -> &[i64] {
+    column.values().get(rows).unwrap_or_default()
+}
+
+fn sum(values: &[i64]) -> i128 {
+    values.iter().copied().map(i128::from).sum()
 }
 
 pub(super) fn counted(batch: &RecordBatch, is_total: IsTotal) -> Result<Counted<'_>, QueryError> {

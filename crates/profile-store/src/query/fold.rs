@@ -59,8 +59,23 @@ pub(super) struct Fold {
     selected: Vec<bool>,
     /// The groups in `sums`.
     groups: FxHashMap<GroupKey, u32>,
-    /// Where the last row's stack is among those that are wanted, or would be.
-    wanted_at: usize,
+    /// Between which of the wanted stacks the last row's is.
+    gap: Gap,
+}
+
+/// The stacks after one that is wanted, to the next that is, by their numbers as integers. Without one it has no end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gap {
+    after: Option<u128>,
+    to: Option<u128>,
+}
+
+impl Gap {
+    fn has(&self, stack: u128) -> bool {
+        (self.after.is_some() || self.to.is_some())
+            && self.after.is_none_or(|after| after < stack)
+            && self.to.is_none_or(|to| stack <= to)
+    }
 }
 
 /// The label set, series and step of a group.
@@ -85,7 +100,32 @@ struct Run {
     /// The number of its label set.
     labels: u32,
     group: u32,
-    weight: Weight,
+}
+
+impl Batch<'_> {
+    /// Behind the rows from this one on that are known to belong to one sum: values are compared as the words by which their bytes are found.
+    fn end_of_run(&self, row: usize, rows: usize, key: RunKey, step_micros: Option<i64>) -> usize {
+        let views = self.stacks.map(BinaryViewArray::views);
+        let view = views.and_then(|views| views.get(row));
+        let step = step_micros.unwrap_or_default().max(1);
+        let is_same = |next: &usize| {
+            let next = *next;
+            views.is_none_or(|views| views.get(next) == view)
+                && self
+                    .series
+                    .is_none_or(|series| series.value(next) == key.series)
+                && self.times.is_none_or(|times| {
+                    let after = times.value(next).saturating_sub(key.step);
+                    (0..step).contains(&after)
+                })
+                && self
+                    .labels
+                    .as_ref()
+                    .is_none_or(|labels| labels.are_the_same(row, next))
+        };
+        let next = (row + 1..rows).find(|next| !is_same(next));
+        next.unwrap_or(rows)
+    }
 }
 
 /// By what neighbours belong to one sum, beside their labels.
@@ -122,7 +162,7 @@ impl Fold {
             labels: Interned::default(),
             selected: Vec::new(),
             groups: FxHashMap::default(),
-            wanted_at: 0,
+            gap: Gap::default(),
         }
     }
 
@@ -137,27 +177,18 @@ impl Fold {
     /// Adds the rows of a batch.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<(), QueryError> {
         let columns = self.columns(batch)?;
-        let mut run: Option<Run> = None;
-        for row in 0..batch.num_rows() {
+        let mut last: Option<Run> = None;
+        let mut row = 0;
+        while row < batch.num_rows() {
             let key = self.key(&columns, row);
-            let (count, value) = columns.counted.of_row(row);
-            let weight = Weight {
-                count: i128::from(count),
-                value,
-            };
-            let is_same = run.as_ref().is_some_and(|run| {
-                let labels = columns.labels.as_ref();
-                run.key == key && labels.is_none_or(|labels| labels.are_the_same(run.row, row))
-            });
-            match &mut run {
-                Some(run) if is_same => run.weight += weight,
-                _ => {
-                    let next = self.begin(&columns, row, key, run.as_ref());
-                    self.end(run.replace(Run { weight, ..next }));
-                }
+            let end = columns.end_of_run(row, batch.num_rows(), key, self.plan.step_micros);
+            let run = self.run(&columns, row, key, last.as_ref());
+            if run.is_selected {
+                self.count(&run, columns.counted.of_rows(row..end));
             }
+            last = Some(run);
+            row = end;
         }
-        self.end(run);
         Ok(())
     }
 
@@ -203,7 +234,7 @@ impl Fold {
         }
     }
 
-    fn begin(&mut self, columns: &Batch<'_>, row: usize, key: RunKey, last: Option<&Run>) -> Run {
+    fn run(&mut self, columns: &Batch<'_>, row: usize, key: RunKey, last: Option<&Run>) -> Run {
         let labels = match (&columns.labels, last) {
             // Mostly only the stack is another one.
             (Some(columns), Some(last)) if columns.are_the_same(last.row, row) => last.labels,
@@ -227,31 +258,25 @@ impl Fold {
             } else {
                 0
             },
-            weight: Weight::default(),
         }
     }
 
-    /// Whether a stack is wanted. Those that are come in the order of rows, so that the place of the last is mostly that of the next.
+    /// Whether a stack is wanted. Rows come in order, so that most are between the same two that are as the row before.
     fn is_wanted(&mut self, stack: StackHash) -> bool {
         let Some(wanted) = &self.plan.stacks else {
             return true;
         };
-        let is_place = |at: usize| {
-            let (Some(before), Some(rest)) = (wanted.get(..at), wanted.get(at..)) else {
-                return false;
-            };
-            before.last().is_none_or(|before| *before < stack)
-                && rest.first().is_none_or(|next| stack <= *next)
-        };
-        if !is_place(self.wanted_at) {
-            let next = self.wanted_at.saturating_add(1);
-            self.wanted_at = if is_place(next) {
-                next
-            } else {
-                wanted.partition_point(|wanted| *wanted < stack)
+        let number = u128::from_be_bytes(stack.0);
+        if !self.gap.has(number) {
+            let at = wanted.partition_point(|wanted| *wanted < stack);
+            let of = |stack: &StackHash| u128::from_be_bytes(stack.0);
+            let before = at.checked_sub(1).and_then(|at| wanted.get(at));
+            self.gap = Gap {
+                after: before.map(of),
+                to: wanted.get(at).map(of),
             };
         }
-        wanted.get(self.wanted_at) == Some(&stack)
+        self.gap.to == Some(number)
     }
 
     /// The number of a label set.
@@ -286,15 +311,12 @@ impl Fold {
         number
     }
 
-    fn end(&mut self, run: Option<Run>) {
-        let Some(run) = run.filter(|run| run.is_selected) else {
-            return;
-        };
+    fn count(&mut self, run: &Run, weight: Weight) {
         let stack = if self.plan.by_stack {
             run.key.stack
         } else {
             StackHash::default()
         };
-        self.sums.add(run.group, stack, run.weight);
+        self.sums.add(run.group, stack, weight);
     }
 }

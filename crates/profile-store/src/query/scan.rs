@@ -19,6 +19,7 @@ use super::failure::QueryError;
 use super::fold::{Asked, Fold, FoldPlan};
 use super::question::{Question, TOTAL_LABELS};
 use super::sums::Sums;
+use super::window::Window;
 use crate::engine::{Engine, EngineError};
 use crate::reading::{Reading, Readings};
 
@@ -110,14 +111,25 @@ async fn sums_of(
         if reading.hours().is_empty() {
             continue;
         }
-        let rows = match is_total {
+        let mut rows = match is_total {
             IsTotal::Yes => engine.totals(&reading)?,
             IsTotal::No => engine.samples(&reading)?,
         };
+        let mut hours = reading.hours().iter();
+        if hours.any(|hour| !window.has_all_of(hour.hour)) {
+            rows = within(rows, window)?;
+        }
         let rows = selected(rows, (question, is_total), &plan)?;
         sums.merge(added_up(engine, rows, (Arc::clone(&plan), is_total)).await?);
     }
     Ok(sums)
+}
+
+/// The samples of a window that cuts through hours.
+fn within(samples: DataFrame, window: Window) -> Result<DataFrame, EngineError> {
+    let (from, to) = (moment(window.from()), moment(window.to()));
+    let within = ident("ts").gt_eq(from).and(ident("ts").lt(to));
+    Ok(samples.filter(within)?)
 }
 
 /// The rows of the question, as far as files and row groups can be left out by it, with the columns that are needed.
@@ -131,13 +143,6 @@ fn selected(
         if let Some(values) = question.selector.values_of(name) {
             rows = rows.filter(one_of(name, &values))?;
         }
-    }
-    if is_total == IsTotal::No {
-        let (from, to) = (question.window.from(), question.window.to());
-        let within = ident("ts")
-            .gt_eq(moment(from))
-            .and(ident("ts").lt(moment(to)));
-        rows = rows.filter(within)?;
     }
     let (counted, time) = match is_total {
         IsTotal::Yes => (["count", "value"], "hour"),
