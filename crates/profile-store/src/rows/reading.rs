@@ -1,7 +1,7 @@
 //! From a message to its [`Batch`]: each profile as a whole or not at all.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -78,6 +78,14 @@ struct Kept {
     samples_without_labels: u64,
 }
 
+/// The series of the sample before.
+struct LastSeries {
+    own: Vec<AttributeId>,
+    series: Arc<Series>,
+    /// Whether it has rows.
+    is_kept: bool,
+}
+
 /// A sample, where it is, and whose.
 struct SampleOf<'s> {
     profile: &'s Profile,
@@ -138,29 +146,43 @@ impl<'m, 'a> Reading<'m, 'a> {
         let base = self.profile_level(profile);
         let measures = measures(self.model, profile);
         let mut kept = Kept::default();
-        let mut by_labels: HashMap<Box<[AttributeId]>, Arc<Series>> = HashMap::new();
+        let mut by_labels: FxHashMap<Box<[AttributeId]>, Arc<Series>> = FxHashMap::default();
+        // Neighbours mostly have the same labels.
+        let mut last: Option<LastSeries> = None;
         for (number, sample) in self.model.samples(profile).enumerate() {
             let mut own = self.labels_of_sample(sample);
             if self.detail != Detail::Samples && !own.is_empty() {
                 kept.samples_without_labels += 1;
                 own.clear();
             }
-            let known = by_labels.get(own.as_slice()).cloned();
-            let series = known.unwrap_or_else(|| {
-                let series = Arc::new(self.series(&base, &own));
-                by_labels.insert(own.into(), Arc::clone(&series));
-                series
-            });
+            let of_sample = match &mut last {
+                Some(last) if last.own == own => last,
+                last => {
+                    let known = by_labels.get(own.as_slice()).cloned();
+                    let series = known.unwrap_or_else(|| {
+                        let series = Arc::new(self.series(&base, &own));
+                        by_labels.insert(own.as_slice().into(), Arc::clone(&series));
+                        series
+                    });
+                    last.insert(LastSeries {
+                        own,
+                        series,
+                        is_kept: false,
+                    })
+                }
+            };
             let counted = SampleOf {
                 profile,
                 number,
                 sample,
-                series: &series,
+                series: &of_sample.series,
             };
             let rows_before = kept.rows.len();
             self.add_rows(&counted, &measures, &mut kept.rows)?;
-            if kept.rows.len() > rows_before {
-                kept.series.insert(series.id(), series);
+            if kept.rows.len() > rows_before && !of_sample.is_kept {
+                let series = &of_sample.series;
+                kept.series.insert(series.id(), Arc::clone(series));
+                of_sample.is_kept = true;
             }
         }
         Ok(kept)

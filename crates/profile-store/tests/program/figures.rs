@@ -49,7 +49,9 @@ fn measure(load: Load) {
     let body = request(&Recipe {
         samples: load.samples,
         stacks: load.stacks,
-        time_unix_nanos: now_nanos(),
+        // 500 samples a second.
+        time_unix_nanos: now_nanos() - 60_000_000_000,
+        apart_nanos: 2_000_000,
         ..Recipe::default()
     });
     let body = Arc::new(body.encode_to_vec());
@@ -116,7 +118,7 @@ fn measure(load: Load) {
 fn ingest_under_load() {
     // As fast as it goes; what a host of 64 cores makes in 30 s at 20 Hz and 40 %.
     measure(Load {
-        pushers: 4,
+        pushers: 16,
         samples: 15_000,
         stacks: 3_000,
         every: None,

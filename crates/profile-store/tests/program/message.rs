@@ -25,8 +25,10 @@ pub(crate) struct Recipe {
     pub(crate) samples: usize,
     /// Distinct stacks.
     pub(crate) stacks: usize,
-    /// Of the first sample, in nanoseconds since 1970; the others follow a microsecond apart.
+    /// Of the first sample, in nanoseconds since 1970.
     pub(crate) time_unix_nanos: u64,
+    /// From one sample to the next.
+    pub(crate) apart_nanos: u64,
     /// Attributes of each sample that nobody else has.
     pub(crate) own_labels: bool,
 }
@@ -39,6 +41,7 @@ impl Default for Recipe {
             stacks: 10,
             // All samples in one second.
             time_unix_nanos: now_nanos() / 1_000_000_000 * 1_000_000_000,
+            apart_nanos: 1_000,
             own_labels: false,
         }
     }
@@ -158,7 +161,7 @@ pub(crate) fn request(recipe: &Recipe) -> ExportProfilesServiceRequest {
         Sample {
             stack_index: index(1 + at % recipe.stacks),
             attribute_indices,
-            timestamps_unix_nano: vec![recipe.time_unix_nanos + 1_000 * at as u64],
+            timestamps_unix_nano: vec![recipe.time_unix_nanos + recipe.apart_nanos * at as u64],
             ..Sample::default()
         }
     };
