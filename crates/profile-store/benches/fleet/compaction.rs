@@ -7,20 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{Array as _, Int64Array};
-use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::logical_expr::{ident, lit};
-use datafusion::prelude::DataFrame;
 use jiff::{SignedDuration, Timestamp};
 use unhex_profile_store::clock::Clock;
 use unhex_profile_store::engine::{Engine, EngineOptions};
 use unhex_profile_store::files::{Packing, samples_to_parquet};
 use unhex_profile_store::maintain::{MaintainOptions, Maintenance};
 use unhex_profile_store::objects::Objects;
-use unhex_profile_store::reading::{HourRange, Reading, Readings};
+use unhex_profile_store::reading::{HourRange, Readings};
 use unhex_profile_store::rows::{SampleRow, Series};
 use unhex_profile_store::table::names::{ContentHash, Hour, PublishId, SegmentName};
 
+use crate::queries::{Asking, question_of, report};
 use crate::synthetic::{
     HOSTS, Numbers, PERIOD_NANOS, Ranks, SAMPLES_PER_SECOND, STACKS, VERSIONS, stack_hash,
     version_of,
@@ -29,12 +26,11 @@ use crate::synthetic::{
 const SEGMENTS: u64 = 3_600;
 const SERVICES: u64 = 3;
 const MEMORY_BYTES: usize = 2 << 30;
-const TRIES: usize = 5;
 
 /// The label sets, by service and host.
-fn all_series() -> Vec<Vec<Arc<Series>>> {
+fn all_series(hosts: u64) -> Vec<Vec<Arc<Series>>> {
     let series = |service: u64, host: u64| {
-        let version = VERSIONS[version_of(host)];
+        let version = VERSIONS[version_of(host % HOSTS)];
         let labels = [
             ("deployment", "prod".to_owned()),
             ("host", format!("host-{host}")),
@@ -44,7 +40,7 @@ fn all_series() -> Vec<Vec<Arc<Series>>> {
         let labels = labels.map(|(name, value)| (name.into(), value.into()));
         Arc::new(Series::of_labels(labels.to_vec()).expect("labels in order"))
     };
-    let of_service = |service| (0..HOSTS).map(|host| series(service, host)).collect();
+    let of_service = |service| (0..hosts).map(|host| series(service, host)).collect();
     (0..SERVICES).map(of_service).collect()
 }
 
@@ -64,10 +60,11 @@ fn rows(
     let time_unix_seconds = hour().start().as_second() + second;
     let row = |_| {
         let service = numbers.next() % SERVICES;
-        let host = numbers.next() % HOSTS;
         let of = |at: u64| usize::try_from(at).expect("small");
+        let of_service = &all[of(service)];
+        let host = of(numbers.next()) % of_service.len();
         SampleRow {
-            series: Arc::clone(&all[of(service)][of(host)]),
+            series: Arc::clone(&of_service[host]),
             profile_type: Arc::clone(&profile_type),
             stack: stack_hash(ranks.draw(numbers) * SERVICES + service),
             time_unix_seconds,
@@ -79,7 +76,7 @@ fn rows(
 }
 
 async fn ingest(objects: &Objects, samples: u64) -> (u64, u64) {
-    let (all, ranks, mut numbers) = (all_series(), Ranks::new(STACKS), Numbers::new(42));
+    let (all, ranks, mut numbers) = (all_series(HOSTS), Ranks::new(STACKS), Numbers::new(42));
     let (mut bytes, mut in_files) = (0, 0);
     for second in 0..SEGMENTS {
         let rows = rows(second, samples / SEGMENTS, &all, &ranks, &mut numbers);
@@ -121,63 +118,26 @@ fn processor_seconds() -> f64 {
     ticks.sum::<f64>() / 100.0
 }
 
-async fn merge(engine: &Engine, frame: DataFrame, value: &'static str) -> (usize, i64) {
-    let one = frame
-        .filter(ident("service").eq(lit("service-0")))
-        .expect("a filter");
-    let value = match value {
-        "value" => ident("value"),
-        _ => ident("count") * ident("period"),
-    };
-    let sums = vec![
-        sum(ident("count")).alias("count"),
-        sum(value).alias("value"),
-    ];
-    let merged = one
-        .aggregate(vec![ident("stack_id")], sums)
-        .expect("a merge");
-    let batches = engine
-        .run(merged.collect())
-        .await
-        .expect("threads")
-        .expect("rows");
-    let counts = batches.iter().map(|batch| {
-        let counts = batch.column_by_name("count").expect("counts");
-        let counts = counts
-            .as_any()
-            .downcast_ref::<Int64Array>()
-            .expect("numbers");
-        (counts.len(), counts.values().iter().sum::<i64>())
-    });
-    counts.fold((0, 0), |(rows, sum), (more, of)| (rows + more, sum + of))
-}
-
-async fn measure(engine: &Engine, reading: &Reading, what: &str, is_totals: IsTotals) {
-    let mut best = (f64::MAX, f64::MAX);
-    let mut found = (0, 0);
-    for _ in 0..TRIES {
-        let (begun, processor) = (Instant::now(), processor_seconds());
-        found = match is_totals {
-            IsTotals::Yes => merge(engine, engine.totals(reading).expect("a plan"), "value").await,
-            IsTotals::No => merge(engine, engine.samples(reading).expect("a plan"), "period").await,
-        };
-        let took = (
-            begun.elapsed().as_secs_f64(),
-            processor_seconds() - processor,
+/// What a segment of one second has of fleets from a tenth of the size to a hundred times it.
+pub(crate) fn measure_segments() {
+    let (ranks, mut numbers) = (Ranks::new(STACKS), Numbers::new(42));
+    for (of_size, hosts) in [
+        (0.1, HOSTS / 10),
+        (1.0, HOSTS),
+        (10.0, HOSTS * 10),
+        (100.0, HOSTS * 100),
+    ] {
+        let all = all_series(hosts);
+        let samples = SAMPLES_PER_SECOND * hosts / HOSTS;
+        let rows = rows(0, samples, &all, &ranks, &mut numbers);
+        let written = samples_to_parquet(&rows, &[], Packing::Fresh).expect("a file");
+        println!(
+            "{of_size} times the fleet: {samples} samples in {} rows, {:.2} samples a row, {:.2} bytes a sample",
+            written.rows,
+            samples as f64 / written.rows as f64,
+            written.bytes.len() as f64 / samples as f64,
         );
-        best = (best.0.min(took.0), best.1.min(took.1));
     }
-    println!(
-        "{what}: {} stacks of {} samples, best of {TRIES}: {:.3} s, {:.2} CPU s",
-        found.0, found.1, best.0, best.1
-    );
-}
-
-/// Which rows to merge.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum IsTotals {
-    Yes,
-    No,
 }
 
 /// Measures all of it, over `samples` or those of an hour of the fleet.
@@ -198,21 +158,29 @@ pub(crate) async fn measure_all(folder: &Path, samples: Option<u64>) {
         );
     }
     let spill = folder.with_extension("spill");
-    let queries = engine(&objects, spill.join("queries"));
-    let begun = Instant::now();
+    let asking = Asking::over(&objects, &spill, clock.clone(), None);
+    let end = hour().start() + SignedDuration::from_hours(1);
+    let cut = hour().start() + SignedDuration::from_mins(1);
+    let merge = async |what: &str, from: Timestamp| {
+        let question = question_of("service-0", from, end);
+        let ask = async || {
+            let sums = asking.queries.sums_by_stack(&question).await;
+            sums.expect("an answer").iter().count()
+        };
+        report(what, ask).await;
+    };
     let fresh = readings.read(range).await.expect("a reading");
-    println!("listing: {:.3} s", begun.elapsed().as_secs_f64());
     if fresh.hours().iter().any(|hour| hour.fresh > 0) {
-        let what = "merge of one service, fresh";
-        measure(&queries, &fresh, what, IsTotals::No).await;
+        merge("merge of one service and an hour, fresh", hour().start()).await;
         let compactor = engine(&objects, spill.join("compaction"));
         compact(&objects, compactor, clock).await;
     }
-    let compacted = readings.read(range).await.expect("a reading");
-    let what = "merge of one service, rows of 60 s";
-    measure(&queries, &compacted, what, IsTotals::No).await;
-    let what = "merge of one service, totals";
-    measure(&queries, &compacted, what, IsTotals::Yes).await;
+    merge("merge of one service, 59 minutes of 60 s rows", cut).await;
+    merge(
+        "merge of one service and an hour, from totals",
+        hour().start(),
+    )
+    .await;
 }
 
 async fn compact(objects: &Objects, engine: Engine, clock: Clock) {

@@ -1,6 +1,7 @@
 //! What the profile store costs for a fleet that is described in `synthetic.rs`.
 //!
 //! - `cargo bench -p unhex-profile-store --bench fleet -- compaction FOLDER [SAMPLES]`
+//! - `cargo bench -p unhex-profile-store --bench fleet -- segments`
 //! - `cargo bench -p unhex-profile-store --bench fleet -- queries FOLDER [whole | quick [ONLY]]`: quick is the same over a table of a hundredth of the size
 //!
 //! The tables stay in FOLDER: `python3 merges.py FOLDER SERVICE` beside this file does the same merges over the same files by another engine, and
@@ -36,6 +37,7 @@ fn main() {
             let samples = rest.first().map(|text| text.parse().expect("samples"));
             runtime.block_on(compaction::measure_all(Path::new(folder), samples));
         }
+        ["segments"] => compaction::measure_segments(),
         ["queries", folder, rest @ ..] => {
             let is_quick = rest.first() == Some(&"quick");
             let only = rest.get(1).copied().unwrap_or_default();

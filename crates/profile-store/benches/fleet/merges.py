@@ -31,19 +31,26 @@ def main(folder, service):
     connection = duckdb.connect()
     connection.execute(f"SET threads = {os.cpu_count()}")
     hours = sorted(glob.glob(f"{folder}/out/*/*"))
-    spans = {"samples, 1 h": hours[-1:], "totals, 1 h": hours[-1:], "totals, 24 h": hours[-24:], "totals, all": hours}
-    for what, of in spans.items():
-        kind = what.split(",")[0]
+    date, hour = hours[-1].split("/")[-2:]
+    within = f" AND ts >= TIMESTAMPTZ '{date} {hour}:01:00+00' AND ts < TIMESTAMPTZ '{date} {hour}:00:00+00' + INTERVAL 1 HOUR"
+    questions = [
+        ("samples", "59 minutes", hours[-1:], within),
+        ("samples", "1 h", hours[-1:], ""),
+        ("totals", "1 h", hours[-1:], ""),
+        ("totals", "24 h", hours[-24:], ""),
+        ("totals", "all hours", hours, ""),
+    ]
+    for kind, span, of, condition in questions:
         files = [path for hour in of for path in glob.glob(f"{hour}/*.{kind}.*.parquet")]
         if not files:
             continue
         query = (
-            f"SELECT count(*), sum(c) FROM (SELECT stack_id, {MERGES[kind]} "
-            f"FROM read_parquet({files!r}) WHERE service = '{service}' GROUP BY stack_id)"
+            f"SELECT count(*), sum(c) FROM (SELECT stack_id, {MERGES[kind]} FROM read_parquet({files!r}) "
+            f"WHERE service = '{service}' AND type = 'cpu'{condition} GROUP BY stack_id)"
         )
         (stacks, samples), best = best_of(connection, query)
         print(
-            f"{what}: {stacks} stacks of {samples} samples in {len(files)} files, "
+            f"{kind}, {span}: {stacks} stacks of {samples} samples in {len(files)} files, "
             f"best of {TRIES}: {best[0]:.3f} s, {best[1]:.2f} CPU s"
         )
 

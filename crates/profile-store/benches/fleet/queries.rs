@@ -62,7 +62,7 @@ pub(crate) async fn measure(folder: &Path, size: &Size, only: &str) {
         if !what.contains(only) {
             continue;
         }
-        let asking = Asking::over(&objects, folder, &server);
+        let asking = Asking::over(&objects, folder, Clock::new(now), Some(&server));
         let question = question(from, to);
         let ask = async || {
             let merged = asking.queries.profile(&question, &everything).await;
@@ -76,7 +76,7 @@ pub(crate) async fn measure(folder: &Path, size: &Size, only: &str) {
         };
         report(what, ask).await;
     }
-    let asking = Asking::over(&objects, folder, &server);
+    let asking = Asking::over(&objects, folder, Clock::new(now), Some(&server));
     let alone = question(within, end);
     let ask = async || {
         let sums = asking.queries.sums_by_stack(&alone).await;
@@ -104,12 +104,17 @@ pub(crate) async fn measure(folder: &Path, size: &Size, only: &str) {
 }
 
 /// Who answers, with nothing in memory.
-struct Asking {
-    queries: Queries,
+pub(crate) struct Asking {
+    pub(crate) queries: Queries,
 }
 
 impl Asking {
-    fn over(objects: &Objects, folder: &Path, server: &str) -> Self {
+    pub(crate) fn over(
+        objects: &Objects,
+        folder: &Path,
+        clock: Clock,
+        server: Option<&str>,
+    ) -> Self {
         let threads = std::thread::available_parallelism().expect("processors");
         let engine = Engine::new(
             objects.store(),
@@ -121,7 +126,7 @@ impl Asking {
             },
         );
         let symbols = Symbols::new(SymbolsOptions {
-            client: Some(ClientOptions {
+            client: server.map(|server| ClientOptions {
                 server: server.to_owned(),
                 ..ClientOptions::default()
             }),
@@ -134,7 +139,7 @@ impl Asking {
             queries: Queries::new(QueriesParts {
                 objects: objects.clone(),
                 engine: engine.expect("an engine"),
-                readings: Arc::new(Readings::new(objects.clone(), Clock::new(now))),
+                readings: Arc::new(Readings::new(objects.clone(), clock)),
                 symbols: Arc::new(symbols.expect("an address")),
                 stack_bytes_max: 256 << 20,
             }),
@@ -143,14 +148,19 @@ impl Asking {
 }
 
 fn question(from: Timestamp, to: Timestamp) -> Question {
+    question_of("checkout", from, to)
+}
+
+pub(crate) fn question_of(service: &str, from: Timestamp, to: Timestamp) -> Question {
+    let selector = format!(r#"{{service="{service}"}}"#);
     Question {
-        selector: r#"{service="checkout"}"#.parse().expect("a selector"),
+        selector: selector.parse().expect("a selector"),
         profile_type: ProfileType::cpu(),
         window: Window::new(from, to).expect("a window"),
     }
 }
 
-async fn report(what: &str, ask: impl AsyncFn() -> usize) {
+pub(crate) async fn report(what: &str, ask: impl AsyncFn() -> usize) {
     let mut took = Vec::new();
     let mut found = 0;
     for _ in 0..4 {

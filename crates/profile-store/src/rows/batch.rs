@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use unhex_pprof::{FrameHash, StackHash};
 
 use super::bounds::TimeError;
@@ -62,9 +63,9 @@ pub struct Batch {
     /// The label sets of the rows.
     pub series: BTreeMap<SeriesId, Arc<Series>>,
     /// The stacks of the rows, leaf first.
-    pub stacks: BTreeMap<StackHash, Arc<[FrameHash]>>,
+    pub stacks: FxHashMap<StackHash, Arc<[FrameHash]>>,
     /// The frames of the stacks.
-    pub frames: BTreeMap<FrameHash, FrameContent>,
+    pub frames: FxHashMap<FrameHash, FrameContent>,
     /// Labels that were too many or too long.
     pub left_out: LabelsLeftOut,
     /// Profiles of which nothing was kept.

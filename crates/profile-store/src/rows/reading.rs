@@ -1,7 +1,7 @@
 //! From a message to its [`Batch`]: each profile as a whole or not at all.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -115,15 +115,19 @@ fn measure(load: Load) {
 
 #[test]
 #[ignore = "minutes, for figures"]
-fn ingest_under_load() {
-    // As fast as it goes; what a host of 64 cores makes in 30 s at 20 Hz and 40 %.
+fn hosts_that_push_as_fast_as_it_goes() {
+    // What a host of 64 cores makes in 30 s at 20 Hz and 40 %.
     measure(Load {
         pushers: 16,
         samples: 15_000,
         stacks: 3_000,
         every: None,
     });
-    // A hundred hosts that push every five seconds.
+}
+
+#[test]
+#[ignore = "minutes, for figures"]
+fn a_hundred_hosts_that_push_every_five_seconds() {
     measure(Load {
         pushers: 100,
         samples: 2_560,
