@@ -30,6 +30,11 @@ const TABLE: &str = "table";
 const COMPACTION_SPILL: &str = "compaction-spill";
 /// The folder for rows of queries that do not fit into memory.
 const QUERY_SPILL: &str = "query-spill";
+/// Into how many parts for each thread few large files are cut: rows of one service are in a third of a file, or less.
+const PARTS_PER_THREAD: NonZeroUsize = match NonZeroUsize::new(8) {
+    Some(parts) => parts,
+    None => NonZeroUsize::MIN,
+};
 /// After so long it is asked again whether a binary has symbols, or better ones: so that an upload shows within a minute.
 const NAMES_RECHECK: Duration = Duration::from_secs(20);
 /// Longest answer of the symbol server: 100,000 addresses at a time, with a kilobyte of names each.
@@ -185,6 +190,7 @@ fn maintenance(
             spill: config.data.join(COMPACTION_SPILL),
             spill_bytes_max: limits.compaction_spill_bytes_max,
             threads: NonZeroUsize::new(processors / 2).unwrap_or(NonZeroUsize::MIN),
+            parts_per_thread: NonZeroUsize::MIN,
         },
     )?;
     let options = MaintainOptions {
@@ -223,6 +229,7 @@ fn engine_options(config: &Config) -> EngineOptions {
         spill: config.data.join(QUERY_SPILL),
         spill_bytes_max: limits.query_spill_bytes_max,
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        parts_per_thread: PARTS_PER_THREAD,
     }
 }
 

@@ -102,6 +102,7 @@ fn engine(objects: &Objects, spill: PathBuf) -> Engine {
         memory_bytes: MEMORY_BYTES,
         spill,
         spill_bytes_max: 32 << 30,
+        parts_per_thread: std::num::NonZeroUsize::MIN,
         threads: std::thread::available_parallelism().expect("cores"),
     };
     Engine::new(objects.store(), &options).expect("an engine")

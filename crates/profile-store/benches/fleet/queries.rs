@@ -123,6 +123,7 @@ impl Asking {
                 spill: folder.join("spill"),
                 spill_bytes_max: 1 << 30,
                 threads,
+                parts_per_thread: 8.try_into().expect("a number"),
             },
         );
         let symbols = Symbols::new(SymbolsOptions {

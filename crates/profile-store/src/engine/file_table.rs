@@ -38,6 +38,9 @@ pub(super) const TIME: &str = "ts";
 /// Bytes from the end of a file in the first request: the footer of most files fits, and small files do as a whole.
 const FOOTER_BYTES: usize = 64 << 10;
 
+/// Bytes of a part of a file: a row group of compacted samples has about as many.
+const PART_BYTES_MIN: u64 = 1 << 20;
+
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 
 /// A file to scan.
@@ -71,6 +74,29 @@ impl FileTable {
                 .with_table_partition_cols(vec![hour_field()])
                 .build(),
         }
+    }
+
+    /// The files in groups that are read at once: one a thread, or, where there are few files, more of their parts.
+    fn groups(&self, files: Vec<&ScanFile>, threads: usize) -> Vec<FileGroup> {
+        let parts = self.engine.parts;
+        if parts <= threads || files.len() > parts {
+            let all = FileGroup::new(files.into_iter().map(partitioned).collect());
+            return all.split_files(threads);
+        }
+        let bytes = files.iter().map(|file| file.bytes).sum::<u64>();
+        let of_part = bytes.div_ceil(parts as u64).max(PART_BYTES_MIN);
+        let mut groups = Vec::new();
+        for file in files {
+            // Row groups belong to the range that their middle is in.
+            for number in 0..file.bytes.div_ceil(of_part).max(1) {
+                let start = number.saturating_mul(of_part);
+                let end = start.saturating_add(of_part).min(file.bytes);
+                let offset = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
+                let part = partitioned(file).with_range(offset(start), offset(end));
+                groups.push(FileGroup::new(vec![part]));
+            }
+        }
+        groups
     }
 
     /// The files that may have rows that all filters let through.
@@ -140,10 +166,10 @@ impl TableProvider for FileTable {
             .with_table_parquet_options(options)
             .with_metadata_size_hint(FOOTER_BYTES)
             .with_parquet_file_reader_factory(Arc::new(Readers::new(&self.engine.files, &footers)));
-        let parts = FileGroup::new(files.into_iter().map(partitioned).collect());
+        let groups = self.groups(files, state.config().target_partitions());
         let url = store_url().map_err(|error| DataFusionError::External(error.into()))?;
         let config = FileScanConfigBuilder::new(url, Arc::new(source))
-            .with_file_groups(parts.split_files(state.config().target_partitions()))
+            .with_file_groups(groups)
             .with_statistics(statistics)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)

@@ -65,6 +65,9 @@ pub struct EngineOptions {
     pub spill_bytes_max: u64,
     /// Threads, and parts that a query is worked on in at once.
     pub threads: NonZeroUsize,
+    /// Into how many parts for each thread few large files are cut. Rows of one service lie together in a file, so that in a part for each thread one may have
+    /// all of them; but each part has memory of its own.
+    pub parts_per_thread: NonZeroUsize,
 }
 
 /// Reads the table. Clones are handles to the same.
@@ -73,6 +76,8 @@ pub struct Engine {
     context: SessionContext,
     files: WholeFiles,
     threads: Arc<Threads>,
+    /// Of few large files.
+    parts: usize,
 }
 
 impl Engine {
@@ -104,6 +109,10 @@ impl Engine {
             context,
             files: WholeFiles::new(store, u64::try_from(kept_bytes_max).unwrap_or(u64::MAX)),
             threads: Arc::new(Threads::new(options.threads)?),
+            parts: options
+                .threads
+                .saturating_mul(options.parts_per_thread)
+                .get(),
         })
     }
 

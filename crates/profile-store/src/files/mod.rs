@@ -6,6 +6,7 @@
 //! [`samples_to_parquet`] writes the rows of messages; [`TableWriter`] writes batches of any table, as compaction has them; [`read_requests`] reads which requests a
 //! segment has from its footer alone, [`RangeReader`] any file by ranges.
 
+mod damage;
 mod dictionary;
 mod order;
 mod packing;
@@ -15,6 +16,7 @@ mod samples;
 mod schema;
 mod writer;
 
+pub use damage::{Damage, first_damaged};
 pub use dictionary::{
     DictionaryPart, FramesWanted, StackRow, StacksWanted, frames_to_parquet, merge_dictionary,
     read_frames, read_series, read_stacks, series_to_parquet, stacks_to_parquet,
@@ -54,6 +56,14 @@ pub enum FileError {
         table: &'static str,
         /// Which column.
         column: String,
+    },
+    /// A part of the dictionary that cannot be read.
+    #[error("{key} is damaged")]
+    Damaged {
+        /// Which file.
+        key: String,
+        /// What is wrong with it.
+        source: parquet::errors::ParquetError,
     },
     /// The file says what its table cannot.
     #[error("{key}: {what}")]

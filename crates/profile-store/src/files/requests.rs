@@ -4,6 +4,7 @@ use std::fmt;
 
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 
+use super::damage::without_panic;
 use super::{FileError, RangeReader};
 use crate::objects::Objects;
 use crate::table::names::ContentHash;
@@ -40,10 +41,8 @@ pub(super) fn footer(requests: &[RequestHash]) -> Vec<KeyValue> {
 /// If the segment is not there, or is damaged.
 pub async fn read_requests(objects: &Objects, key: &str) -> Result<Vec<RequestHash>, FileError> {
     let reader = RangeReader::of_unknown_length(objects, key);
-    let metadata = ParquetMetaDataReader::new()
-        .with_prefetch_hint(Some(FOOTER_BYTES))
-        .load_via_suffix_and_finish(reader)
-        .await?;
+    let metadata = ParquetMetaDataReader::new().with_prefetch_hint(Some(FOOTER_BYTES));
+    let metadata = without_panic(metadata.load_via_suffix_and_finish(reader)).await?;
     let entries = metadata.file_metadata().key_value_metadata();
     let entry = entries.and_then(|all| all.iter().find(|entry| entry.key == REQUESTS_KEY));
     let text = entry.and_then(|entry| entry.value.as_deref()).unwrap_or("");

@@ -50,6 +50,8 @@ pub enum ApiErrorKind {
     Busy,
     /// 500: a mistake of ours.
     Internal,
+    /// 500: something stored cannot be read, now or later. The text names it.
+    Damaged,
     /// 503: it cannot be done now. Says when to come again.
     Unavailable,
     /// 504: it takes longer than anybody waits.
@@ -70,7 +72,7 @@ impl ApiErrorKind {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Internal | Self::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Self::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
@@ -87,6 +89,7 @@ impl ApiErrorKind {
             Self::BodyStalled | Self::Timeout => Code::DeadlineExceeded,
             Self::TooLarge | Self::Busy => Code::ResourceExhausted,
             Self::Internal => Code::Internal,
+            Self::Damaged => Code::DataLoss,
             Self::Unavailable | Self::StorageFull => Code::Unavailable,
         }
     }
@@ -104,6 +107,7 @@ impl ApiErrorKind {
             Self::Unprocessable => ("unprocessable", "It cannot be answered"),
             Self::Busy => ("busy", "No room at the moment"),
             Self::Internal => ("internal", "A mistake of the server"),
+            Self::Damaged => ("damaged", "Something stored is damaged"),
             Self::Unavailable => ("unavailable", "Not possible now"),
             Self::Timeout => ("timeout", "It takes too long"),
             Self::StorageFull => ("storage-full", "The store is full"),

@@ -3,7 +3,7 @@
 //! The ID is made before the look, so that the look is never older than the ID says; each PUT asks whether it is still young enough. Without
 //! the record the outputs count for nothing, whatever happened to whoever made them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::info;
 
@@ -11,11 +11,15 @@ use super::outputs::{Made, Outputs, table};
 use super::sums::{self, TableSums};
 use super::{MaintainError, Maintenance};
 use crate::engine::live_rows;
+use crate::files::first_damaged;
 use crate::reading::{Place, READ, look};
 use crate::table::fold::{HourState, LiveFile};
 use crate::table::names::{FileKind, Hour, PublishId};
 use crate::table::plan::{self, CompactionPlan, CompactionPolicy};
 use crate::table::record::Record;
+
+/// How long files are looked through for one that is damaged: an hour of a large fleet is read in that time.
+const LOOKING_MAX: Duration = Duration::from_mins(1);
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +55,10 @@ impl Maintenance {
             return Ok(None);
         };
         let begun = Instant::now();
-        let compacted = self.carry_out(&plan, id).await?;
+        let compacted = match self.carry_out(&plan, id).await {
+            Ok(compacted) => compacted,
+            Err(error) => return Err(self.explained(&plan, error).await),
+        };
         self.counters.compacted(&compacted, begun.elapsed());
         let Compacted {
             segments,
@@ -81,6 +88,28 @@ impl Maintenance {
             ..*own
         };
         plan::compaction(state, &policy, self.clock.now())
+    }
+
+    /// The failure; the damaged file, if that is the reason and is found in time.
+    async fn explained(&self, plan: &CompactionPlan, error: MaintainError) -> MaintainError {
+        let (MaintainError::Engine(_) | MaintainError::File(_)) = &error else {
+            return error;
+        };
+        let files = plan.samples.iter().chain(&plan.totals);
+        let mut files: Vec<(String, u64)> = files
+            .map(|live| (live.file.to_string(), live.bytes))
+            .collect();
+        files.sort();
+        files.dedup();
+        let looking = first_damaged(&self.objects, files);
+        match tokio::time::timeout(LOOKING_MAX, looking).await {
+            Ok(Some(damage)) => MaintainError::Damaged {
+                hour: plan.hour,
+                damage,
+                source: Box::new(error),
+            },
+            _ => error,
+        }
     }
 
     async fn carry_out(

@@ -130,7 +130,9 @@ impl FailureReason {
             MaintainError::Objects(_) | MaintainError::Reading(ReadingError::Objects(_)) => {
                 Self::Store
             }
-            MaintainError::Hour { .. } | MaintainError::Reading(_) => Self::Unreadable,
+            MaintainError::Hour { .. }
+            | MaintainError::Reading(_)
+            | MaintainError::Damaged { .. } => Self::Unreadable,
             MaintainError::Engine(EngineError::Memory(_)) => Self::Memory,
             MaintainError::TooOld(_) => Self::TooOld,
             MaintainError::SumsDiffer { .. } => Self::Sums,

@@ -36,7 +36,7 @@ use usage::KnownRows;
 
 use crate::clock::Clock;
 use crate::engine::{Engine, EngineError};
-use crate::files::FileError;
+use crate::files::{Damage, FileError};
 use crate::objects::{Objects, ObjectsError};
 use crate::reading::{ReadingError, Records};
 use crate::table::fold::FoldError;
@@ -125,6 +125,16 @@ pub enum MaintainError {
         expected: TableSums,
         /// What the outputs have.
         made: TableSums,
+    },
+    /// A file of the hour cannot be read, so that it is not compacted; what can be read of it counts on.
+    #[error("hour {hour} is not compacted: {} is damaged: {}", damage.key, damage.what)]
+    Damaged {
+        /// Which hour.
+        hour: Hour,
+        /// Which file, and what is wrong with it.
+        damage: Damage,
+        /// How reading failed.
+        source: Box<MaintainError>,
     },
     /// So many deletions of one hour that no compaction could name them.
     #[error(

@@ -137,7 +137,11 @@ impl Maintenance {
         result.unwrap_or_else(|error| {
             *failed += 1;
             self.counters.failed(&error);
-            if matches!(error, MaintainError::SumsDiffer { .. }) {
+            let needs_somebody = matches!(
+                error,
+                MaintainError::SumsDiffer { .. } | MaintainError::Damaged { .. }
+            );
+            if needs_somebody {
                 error!("maintenance: {}", shown(&error));
             } else {
                 warn!("maintenance: {}", shown(&error));

@@ -1,7 +1,7 @@
 //! Why a query has no answer.
 
 use crate::engine::EngineError;
-use crate::files::FileError;
+use crate::files::{Damage, FileError};
 use crate::reading::ReadingError;
 use crate::table::names::Hour;
 
@@ -18,6 +18,14 @@ pub enum QueryError {
     /// Label sets, stacks or frames cannot be read.
     #[error("the dictionary cannot be read")]
     Dictionary(#[from] FileError),
+    /// A file cannot be read, by nobody and at no time.
+    #[error("{} is damaged: {}", damage.key, damage.what)]
+    Damaged {
+        /// Which one, and what is wrong with it.
+        damage: Damage,
+        /// How reading failed.
+        source: Box<QueryError>,
+    },
     /// Only sums of whole hours by service, version and deployment are left.
     #[error(
         "of hour {hour} only the sums of the whole hour by service, version and deployment are left: ask for whole hours, with no other labels and a step of whole hours"

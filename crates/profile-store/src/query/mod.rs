@@ -9,6 +9,7 @@
 
 mod columns;
 mod coverage;
+mod damage;
 mod dictionary;
 mod failure;
 mod fold;

@@ -26,6 +26,7 @@ fn engine(objects: &Objects, spill: &Path) -> Engine {
         memory_bytes: 256 << 20,
         spill: spill.to_owned(),
         spill_bytes_max: 1 << 30,
+        parts_per_thread: NonZeroUsize::MIN,
         threads: NonZeroUsize::MIN,
     };
     Engine::new(objects.store(), &options).expect("an engine")

@@ -7,6 +7,7 @@
 
 mod alert;
 mod asked;
+mod damage;
 mod deletion;
 mod documents;
 mod figures;

@@ -79,7 +79,7 @@ async fn a_dictionary_is_merged_swept_and_gone_with_its_hour() {
         put_stacks(&objects, now.publish(part), part * 3..part * 3 + 5).await;
         all.extend(part * 3..part * 3 + 5);
         if part % 13 == 12 {
-            let rounds = [replica.round_of_recent(), other.0.round_of_recent()];
+            let rounds = [&replica, &other.0].map(|one| Box::pin(one.round_of_recent()));
             for round in futures_util::future::join_all(rounds).await {
                 assert_eq!(round.failed, 0);
             }

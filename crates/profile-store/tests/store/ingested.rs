@@ -119,6 +119,7 @@ pub(crate) fn engine(objects: &Objects, memory_bytes: usize) -> (Engine, tempfil
         spill: spill.path().to_owned(),
         spill_bytes_max: 1 << 30,
         threads: 2.try_into().unwrap(),
+        parts_per_thread: 8.try_into().unwrap(),
     };
     (Engine::new(objects.store(), &options).unwrap(), spill)
 }

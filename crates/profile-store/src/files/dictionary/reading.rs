@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::{FrameHash, StackHash};
 
 use super::{BATCH_ROWS, frames, series, stacks};
+use crate::files::damage::without_panic;
 use crate::files::{FileError, RangeReader};
 use crate::objects::Objects;
 use crate::rows::{FrameContent, Series, SeriesId};
@@ -139,8 +140,19 @@ fn batches<'a>(
     selection: &'a Selection,
 ) -> impl Stream<Item = Result<(DictionaryFile, RecordBatch), FileError>> + 'a {
     let opened = stream::iter(files.iter().copied()).map(move |file| async move {
-        let batches = open(objects, file, selection).await?;
-        Ok::<_, FileError>(batches.map(move |batch| Ok((file, batch?))))
+        let named = move |source| FileError::Damaged {
+            key: file.name.to_string(),
+            source,
+        };
+        let batches = without_panic(open(objects, file, selection))
+            .await
+            .map_err(named)?;
+        let batches = stream::try_unfold(batches, async |mut batches| {
+            let batch = without_panic(batches.try_next()).await?;
+            Ok(batch.map(|batch| (batch, batches)))
+        });
+        let batches = batches.map(move |batch| Ok((file, batch.map_err(named)?)));
+        Ok::<_, FileError>(batches.boxed())
     });
     opened
         .buffer_unordered(FILES_AT_ONCE)
@@ -151,7 +163,7 @@ async fn open(
     objects: &Objects,
     file: DictionaryFile,
     selection: &Selection,
-) -> Result<impl Stream<Item = parquet::errors::Result<RecordBatch>> + use<>, FileError> {
+) -> parquet::errors::Result<impl Stream<Item = parquet::errors::Result<RecordBatch>> + use<>> {
     let reader = RangeReader::new(objects, &file.name.to_string(), file.bytes);
     let mut builder = ParquetRecordBatchStreamBuilder::new(reader)
         .await?
@@ -168,7 +180,7 @@ async fn open(
         let predicate = ArrowPredicateFn::new(mask, move |batch| wanted(&batch, &*is_wanted));
         builder = builder.with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
     }
-    Ok(builder.build()?)
+    builder.build()
 }
 
 fn wanted(

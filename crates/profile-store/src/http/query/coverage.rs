@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asking::{Asking, Common, count, step, words};
-use super::failure::failed;
+use super::failure::answered;
 use super::{Parameters, json, parameters, seconds};
 use crate::answers::questions::CoverageQuestion;
 use crate::answers::{CoverageAnswer, CoverageRow};
@@ -55,7 +55,7 @@ pub(in crate::http) async fn get_coverage(
     let step = step(asked.step.as_deref())?;
     let limit = count("limit", asked.limit.as_deref(), (ROWS, ROWS_MAX))?;
     let coverage = app.queries.coverage(&question, by, step);
-    let coverage = app.turns.run(coverage).await.map_err(failed)?;
+    let coverage = answered(&app, question.window, coverage).await?;
     let all = coverage.rows.len();
     let answer = CoverageAnswer {
         asked: told.clone(),

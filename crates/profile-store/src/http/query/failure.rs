@@ -1,26 +1,36 @@
 //! What whoever asked is told of a query without an answer.
 
+use crate::app::App;
 use crate::engine::EngineError;
 use crate::http::error::{ApiError, ApiErrorKind};
-use crate::query::{QueryError, TurnError};
+use crate::query::{QueryError, TurnError, Window};
 use crate::reading::ReadingError;
 
-/// A query without an answer, as a failed request.
-pub(super) fn failed(error: TurnError) -> ApiError {
-    match error {
-        TurnError::Query(error) => without_answer(error),
-        TurnError::TooLong(limit) => {
-            let detail = format!(
-                "the query takes longer than {} s (query_seconds_max): ask for less time or fewer services",
-                limit.as_secs()
-            );
-            ApiError::new(ApiErrorKind::Timeout, detail)
+/// Does the work of a query about a window in its turn.
+pub(super) async fn answered<T>(
+    app: &App,
+    window: Window,
+    work: impl Future<Output = Result<T, QueryError>>,
+) -> Result<T, ApiError> {
+    match app.turns.run(work).await {
+        Ok(answer) => Ok(answer),
+        Err(TurnError::Query(error)) => {
+            Err(without_answer(app.queries.explained(window, error).await))
         }
-        _ => {
-            let detail = "as many queries run as may at once (queries_max); come again later";
-            ApiError::new(ApiErrorKind::Busy, detail)
-        }
+        Err(error) => Err(failed(&error)),
     }
+}
+
+fn failed(error: &TurnError) -> ApiError {
+    if let TurnError::TooLong(limit) = error {
+        let detail = format!(
+            "the query takes longer than {} s (query_seconds_max): ask for less time or fewer services",
+            limit.as_secs()
+        );
+        return ApiError::new(ApiErrorKind::Timeout, detail);
+    }
+    let detail = "as many queries run as may at once (queries_max); come again later";
+    ApiError::new(ApiErrorKind::Busy, detail)
 }
 
 fn without_answer(error: QueryError) -> ApiError {
@@ -35,11 +45,18 @@ fn without_answer(error: QueryError) -> ApiError {
             let detail = "the table cannot be read now; the log says why";
             ApiError::unavailable(detail).with_source(error)
         }
+        QueryError::Damaged { damage, source } => {
+            let detail = format!(
+                "{} is damaged ({}): restore it from a copy, or see docs/profile-table.md for what to do without one; hours without it are answered",
+                damage.key, damage.what
+            );
+            ApiError::new(ApiErrorKind::Damaged, detail).with_source(source)
+        }
         QueryError::Reading(ReadingError::Hour { hour, .. }) => {
             let detail = format!(
                 "hour {hour} cannot be read: something in it is damaged, or written by a newer version; the log says what"
             );
-            ApiError::new(ApiErrorKind::Internal, detail).with_source(error)
+            ApiError::new(ApiErrorKind::Damaged, detail).with_source(error)
         }
         _ => ApiError::internal(error),
     }

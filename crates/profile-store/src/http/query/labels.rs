@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asking::{Asking, Common, count};
-use super::failure::failed;
+use super::failure::answered;
 use super::{Parameters, json, parameters};
 use crate::answers::questions::LabelsQuestion;
 use crate::answers::{LabelName, LabelNamesAnswer, LabelValuesAnswer};
@@ -48,11 +48,8 @@ pub(in crate::http) async fn get_labels(
         asked: told,
     } = Asking::read("/query/labels", common, (&asked, app.clock.now()))?;
     let limit = count("limit", asked.limit.as_deref(), (VALUES, VALUES_MAX))?;
-    let labels = app
-        .turns
-        .run(app.queries.labels(&question))
-        .await
-        .map_err(failed)?;
+    let labels = app.queries.labels(&question);
+    let labels = answered(&app, question.window, labels).await?;
     if let Some(label) = asked.label {
         let mut labels = labels;
         let values = labels.values.remove(&label).unwrap_or_default();
@@ -65,11 +62,8 @@ pub(in crate::http) async fn get_labels(
         };
         return Ok(json(&answer, &told));
     }
-    let types = app
-        .turns
-        .run(app.queries.types(&question))
-        .await
-        .map_err(failed)?;
+    let types = app.queries.types(&question);
+    let types = answered(&app, question.window, types).await?;
     let names = labels.values.iter().map(|(name, values)| LabelName {
         name: name.clone(),
         values: u64::try_from(values.len()).unwrap_or(u64::MAX),

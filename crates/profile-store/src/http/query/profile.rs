@@ -9,7 +9,7 @@ use futures_util::stream;
 use http::header;
 
 use super::asking::{Asking, Common, count, filter};
-use super::failure::failed;
+use super::failure::answered;
 use super::{Parameters, json, located, parameters};
 use crate::answers::FlameGraphAnswer;
 use crate::answers::questions::ProfileQuestion;
@@ -78,7 +78,7 @@ pub(in crate::http) async fn get_profile(
     let format = format(asked.format.as_deref())?;
     let nodes_max = nodes_max(asked.max_nodes.as_deref(), format)?;
     let profile = app.queries.profile(&asking.question, &filter);
-    let merged = app.turns.run(profile).await.map_err(failed)?;
+    let merged = answered(&app, asking.question.window, profile).await?;
     let (heading, told) = (asking.heading(), asking.asked.clone());
     let writing = tokio::task::spawn_blocking(move || match format {
         Format::Json => {

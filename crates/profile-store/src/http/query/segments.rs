@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asking::{Asking, Common};
-use super::failure::failed;
+use super::failure::answered;
 use super::{Parameters, json, parameters};
 use crate::answers::SegmentsAnswer;
 use crate::answers::questions::SegmentsQuestion;
@@ -40,7 +40,7 @@ pub(in crate::http) async fn get_segments(
     let answer = SegmentsAnswer {
         from: asking.asked.from.clone(),
         to: asking.asked.to.clone(),
-        hours: app.turns.run(segments).await.map_err(failed)?,
+        hours: answered(&app, asking.question.window, segments).await?,
     };
     Ok(json(&answer, &asking.asked))
 }

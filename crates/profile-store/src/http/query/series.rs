@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asking::{Asking, Common, count, filter, step, words};
-use super::failure::failed;
+use super::failure::answered;
 use super::{Parameters, json, lacking, parameters, seconds};
 use crate::answers::questions::SeriesQuestion;
 use crate::answers::{SeriesAnswer, SeriesLine};
@@ -64,7 +64,7 @@ pub(in crate::http) async fn get_series(
     let by = lines_by(&asked, &question.window)?;
     let limit = count("limit", asked.limit.as_deref(), (LINES, LINES_MAX))?;
     let series = app.queries.series(&question, &filter, &by);
-    let found = app.turns.run(series).await.map_err(failed)?;
+    let found = answered(&app, question.window, series).await?;
     let is_cpu = question.profile_type.is_cpu();
     let all = found.lines.len();
     let lines = found.lines.iter().take(limit);

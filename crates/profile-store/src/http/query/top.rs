@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::asking::{Asking, Common, count, filter};
-use super::failure::failed;
+use super::failure::answered;
 use super::{Parameters, json, parameters};
 use crate::answers::TopAnswer;
 use crate::answers::questions::TopQuestion;
@@ -50,7 +50,7 @@ pub(in crate::http) async fn get_top(
     let filter = filter(asked.function.as_deref(), asked.binary.as_deref())?;
     let options = options(&asked)?;
     let profile = app.queries.profile(&asking.question, &filter);
-    let merged = app.turns.run(profile).await.map_err(failed)?;
+    let merged = answered(&app, asking.question.window, profile).await?;
     let told = asking.asked.clone();
     let answer = tokio::task::spawn_blocking(move || top(&merged, options, told));
     let answer = answer.await.map_err(ApiError::internal)?;

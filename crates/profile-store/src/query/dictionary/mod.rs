@@ -67,6 +67,11 @@ impl Dictionary {
         }
     }
 
+    /// Where the table lies.
+    pub(super) fn objects(&self) -> &Objects {
+        self.hours.objects()
+    }
+
     /// The files of an hour.
     pub(super) async fn files(&self, hour: Hour) -> Result<Vec<DictionaryFile>, FileError> {
         let state = self.hours.of(hour).await?;

@@ -1,0 +1,54 @@
+//! Which file explains a question without an answer.
+
+use std::time::Duration;
+
+use super::{Queries, QueryError, Window};
+use crate::engine::EngineError;
+use crate::files::{Damage, first_damaged};
+use crate::table::fold::LiveFile;
+use crate::table::names::FileKind;
+
+/// How long files are looked through: whoever asks has waited already. Some hundred megabytes.
+const LOOKING_MAX: Duration = Duration::from_secs(10);
+
+impl Queries {
+    /// The failure of a question about a window; the damaged file, if that is the reason and is found in time.
+    pub async fn explained(&self, window: Window, error: QueryError) -> QueryError {
+        let may_be_damage = match &error {
+            QueryError::Engine(EngineError::Query(_) | EngineError::Panicked) => true,
+            QueryError::Dictionary(error) => !error.is_absence(),
+            _ => false,
+        };
+        if !may_be_damage {
+            return error;
+        }
+        let looking = tokio::time::timeout(LOOKING_MAX, self.damaged(window));
+        match looking.await {
+            Ok(Some(damage)) => QueryError::Damaged {
+                damage,
+                source: Box::new(error),
+            },
+            _ => error,
+        }
+    }
+
+    async fn damaged(&self, window: Window) -> Option<Damage> {
+        let mut files = Vec::new();
+        for hour in window.hours().iter() {
+            // The dictionary first: what it has is small.
+            for file in self.dictionary.files(hour).await.ok()? {
+                files.push((file.name.to_string(), file.bytes));
+            }
+        }
+        let reading = self.readings.read(window.hours()).await.ok()?;
+        for hour in reading.hours() {
+            let live = [FileKind::Samples, FileKind::Totals].map(|kind| hour.files(kind));
+            let named = |(_, live): (_, &LiveFile)| (live.file.to_string(), live.bytes);
+            files.extend(live.into_iter().flatten().map(named));
+        }
+        // Of a fresh hour totals are the segments, too.
+        files.sort();
+        files.dedup();
+        first_damaged(self.dictionary.objects(), files).await
+    }
+}
