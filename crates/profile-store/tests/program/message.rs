@@ -39,8 +39,8 @@ impl Default for Recipe {
             services: vec!["checkout".to_owned()],
             samples: 100,
             stacks: 10,
-            // All samples in one second.
-            time_unix_nanos: now_nanos() / 1_000_000_000 * 1_000_000_000,
+            // No two messages are the same.
+            time_unix_nanos: now_nanos(),
             apart_nanos: 1_000,
             own_labels: false,
         }

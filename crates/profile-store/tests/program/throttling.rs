@@ -10,7 +10,7 @@ use unhex_testkit::run;
 use unhex_testkit::s3_server::S3Server;
 use unhex_testkit::server::{Home, Server};
 
-use crate::message::{Recipe, protobuf};
+use crate::message::{Recipe, now_nanos, protobuf};
 use crate::{OTLP, PROGRAM, PROTOBUF, metric, post};
 
 const SLOW_DOWN: &[u8] =
@@ -47,6 +47,8 @@ fn an_s3_server_that_throttles_costs_time_and_no_profile() {
     let message = |service: &str| {
         protobuf(&Recipe {
             services: vec![service.to_owned()],
+            // All samples in one second, so that a stack has one row.
+            time_unix_nanos: now_nanos() / 1_000_000_000 * 1_000_000_000,
             ..Recipe::default()
         })
     };

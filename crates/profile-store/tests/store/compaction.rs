@@ -307,7 +307,10 @@ async fn a_segment_that_cannot_be_read_stops_its_hour_alone() {
     let round = replica.round().await.unwrap();
     assert_eq!((round.compacted, round.failed), (1, 1));
     let error = replica.compact(hour()).await.unwrap_err();
-    assert!(matches!(error, MaintainError::Engine(_)), "{error:?}");
+    let MaintainError::Damaged { damage, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(damage.key, key);
     let left = crate::replicas::keys(&objects).await;
     assert!(left.contains(&key), "{left:?}");
     assert_eq!(left.iter().filter(|key| key.starts_with("rec/")).count(), 1);
