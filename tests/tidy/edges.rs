@@ -12,6 +12,15 @@ use crate::{Breach, assert_none};
 /// its tests. Nothing depends on the root package.
 const PACKAGES: &[(&str, &[&str])] = &[
     ("unhex", &["unhex-api", "unhex-build-id", "unhex-symbols"]),
+    (
+        "unhex-agent",
+        &[
+            "unhex-api",
+            "unhex-build-id",
+            "unhex-pprof",
+            "unhex-symbols",
+        ],
+    ),
     ("unhex-api", &["unhex-build-id"]),
     ("unhex-build-id", &[]),
     ("unhex-pprof", &["unhex-build-id"]),

@@ -1,0 +1,10 @@
+//! What `unhex-agent` is made of: stacks of everything that runs on a host, by build ID and address, with labels.
+//!
+//! From the lowest level up: an [`engine`] takes a [`sample::Sample`] of whatever runs on each processor a few times a
+//! second, and unwinds it; [`processes`] knows what is mapped where, so that a process address becomes a binary's
+//! identity and a link address, which is the same on every host. Names are nobody's business here: the symbol server
+//! has them.
+
+pub mod engine;
+pub mod processes;
+pub mod sample;
