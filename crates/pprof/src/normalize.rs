@@ -41,7 +41,7 @@ const ANONYMOUS_PREFIXES: [&str; 9] = [
 const NATIVE_LANGUAGES: [&str; 3] = ["native", "go", "rust"];
 
 /// Names for a runtime in brackets, as the only name of a frame that nobody can unwind further.
-const INTERPRETER_MARKERS: [&str; 17] = [
+const INTERPRETER_MARKERS: [&str; 18] = [
     "[java]",
     "[jvm]",
     "[python]",
@@ -59,6 +59,7 @@ const INTERPRETER_MARKERS: [&str; 17] = [
     "[luajit]",
     "[r]",
     "[julia]",
+    "[jit]",
 ];
 
 /// How a frame begins that says why the stack ends.
@@ -313,6 +314,7 @@ mod tests {
                 FrameKind::MissingUnwinder,
             ),
             ("jvm", Some("[java]"), "", FrameKind::MissingUnwinder),
+            ("", Some("[jit]"), "", FrameKind::MissingUnwinder),
             ("", Some("f"), "", FrameKind::Named),
             ("", Some("[truncated: max depth]"), "", FrameKind::Truncated),
             ("abort-marker", None, "", FrameKind::Truncated),

@@ -36,6 +36,14 @@ pub(super) mod resource {
     pub(crate) const ATTRIBUTE: Tag = Tag::bytes(1);
 }
 
+/// `ProcessContext`.
+pub(super) mod process_context {
+    use crate::wire::Tag;
+
+    pub(crate) const RESOURCE: Tag = Tag::bytes(1);
+    pub(crate) const ATTRIBUTE: Tag = Tag::bytes(2);
+}
+
 /// `InstrumentationScope`.
 pub(super) mod scope {
     use crate::wire::Tag;

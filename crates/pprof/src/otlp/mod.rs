@@ -8,11 +8,13 @@ mod dictionary;
 mod fields;
 mod json;
 mod meaning;
+mod process_context;
 mod request;
 mod values;
 mod write;
 
 pub use json::json_to_protobuf;
+pub use process_context::process_context;
 pub use write::encode;
 
 use crate::error::DecodeError;
