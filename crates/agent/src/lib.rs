@@ -8,5 +8,6 @@
 pub mod engine;
 pub mod labels;
 pub mod processes;
+pub mod profile;
 pub mod runtimes;
 pub mod sample;
