@@ -7,6 +7,7 @@
 
 pub mod engine;
 pub mod labels;
+pub mod limits;
 pub mod processes;
 pub mod profile;
 pub mod runtimes;

@@ -7,6 +7,7 @@
 
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PT_NOTE, SHT_NOTE};
+use object::read::ReadRef;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
 use crate::{BuildId, GoBuildId};
@@ -35,16 +36,25 @@ impl ElfIdentities {
     ///
     /// Reads headers and notes only: at most 16 MiB of notes, whatever the headers say.
     pub fn read(file: &[u8]) -> Self {
+        Self::read_parts(file)
+    }
+
+    /// The same of a file that is not in memory, of which only the parts that are needed are read.
+    pub fn read_parts<'data>(file: impl ReadRef<'data>) -> Self {
         let mut found = Self::default();
-        match file.get(..5) {
-            Some(b"\x7fELF\x01") => found.read_class::<FileHeader32<Endianness>>(file),
-            Some(b"\x7fELF\x02") => found.read_class::<FileHeader64<Endianness>>(file),
+        match file.read_bytes_at(0, 5) {
+            Ok(b"\x7fELF\x01") => found.read_class::<FileHeader32<Endianness>, _>(file),
+            Ok(b"\x7fELF\x02") => found.read_class::<FileHeader64<Endianness>, _>(file),
             _ => None,
         };
         found
     }
 
-    fn read_class<Elf: FileHeader<Endian = Endianness>>(&mut self, file: &[u8]) -> Option<()> {
+    fn read_class<'data, Elf, R>(&mut self, file: R) -> Option<()>
+    where
+        Elf: FileHeader<Endian = Endianness>,
+        R: ReadRef<'data>,
+    {
         let header = Elf::parse(file).ok()?;
         let endian = header.endian().ok()?;
         let mut budget = NOTE_BYTES_MAX;
