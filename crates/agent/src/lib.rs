@@ -2,8 +2,8 @@
 //!
 //! From the lowest level up: an [`engine`] takes a [`sample::Sample`] of whatever runs on each processor a few times a
 //! second, and unwinds it; [`processes`] knows what is mapped where, so that a process address becomes a binary's
-//! identity and a link address, which is the same on every host; [`runtimes`] knows the frames that only a runtime could
-//! unwind; [`labels`] says whose a process is. Names are nobody's business here: the symbol server has them.
+//! identity and a link address, which is the same on every host; a [`table`] says how to unwind through a
+//! binary; [`runtimes`] knows the frames that only a runtime could unwind; [`labels`] says whose a process is. Names are nobody's business here: the symbol server has them.
 
 pub mod engine;
 pub mod labels;
@@ -12,3 +12,4 @@ pub mod processes;
 pub mod profile;
 pub mod runtimes;
 pub mod sample;
+pub mod table;
