@@ -35,8 +35,8 @@ fn the_document_of_limits_is_what_the_code_says() {
 
 #[test]
 fn the_document_of_metrics_is_what_the_code_says() {
-    let store = Some("## Metrics of `unhex-store`");
-    compare_part("docs/metrics.md", &unhex::metrics::document(), store);
+    let agent = Some("## Metrics of `unhex-agent`");
+    compare_part("docs/metrics.md", &unhex::metrics::document(), agent);
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn every_metric_is_explained() {
     let document = std::fs::read_to_string(root().join("docs/metrics.md")).unwrap_or_default();
     for declared in [
         "src/metrics/declared.rs",
+        "crates/agent/src/metrics/declared.rs",
         "crates/profile-store/src/metrics/declared.rs",
     ] {
         let source = std::fs::read_to_string(root().join(declared)).expect("a source");

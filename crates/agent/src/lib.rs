@@ -6,8 +6,10 @@
 //! binary; [`runtimes`] knows the frames that only a runtime could unwind; [`labels`] says whose a process is. Names are nobody's business here: the symbol server has them.
 
 pub mod engine;
+pub mod export;
 pub mod labels;
 pub mod limits;
+pub mod metrics;
 pub mod processes;
 pub mod profile;
 pub mod runtimes;

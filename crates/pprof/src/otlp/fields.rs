@@ -44,6 +44,21 @@ pub(super) mod process_context {
     pub(crate) const ATTRIBUTE: Tag = Tag::bytes(2);
 }
 
+/// `ExportProfilesServiceResponse`.
+pub(super) mod export_response {
+    use crate::wire::Tag;
+
+    pub(crate) const PARTIAL_SUCCESS: Tag = Tag::bytes(1);
+}
+
+/// `ExportProfilesPartialSuccess`.
+pub(super) mod partial_success {
+    use crate::wire::Tag;
+
+    pub(crate) const REJECTED: Tag = Tag::varint(1);
+    pub(crate) const MESSAGE: Tag = Tag::bytes(2);
+}
+
 /// `InstrumentationScope`.
 pub(super) mod scope {
     use crate::wire::Tag;

@@ -8,12 +8,14 @@ mod dictionary;
 mod fields;
 mod json;
 mod meaning;
+mod partial_success;
 mod process_context;
 mod request;
 mod values;
 mod write;
 
 pub use json::json_to_protobuf;
+pub use partial_success::{PartialSuccess, partial_success};
 pub use process_context::process_context;
 pub use write::encode;
 
