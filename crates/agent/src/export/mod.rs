@@ -11,6 +11,7 @@ mod packing;
 mod queue;
 
 pub use exporter::{Exporter, ExporterOptions, SetupError};
+pub(crate) use exporter::{certificates, client_builder, token};
 pub use packing::{Compression, Message};
 pub use queue::Queue;
 

@@ -24,6 +24,8 @@ const LOOK_AGE_MAX: Duration = Duration::from_mins(1);
 pub struct Mapped<'a> {
     /// The path of its program, as far as its mappings tell: it counts when the process is gone before anybody could look.
     pub executable: &'a str,
+    /// Another number whenever the program is another.
+    pub incarnation: u64,
     /// Another number whenever the mappings are others.
     pub generation: u64,
 }
@@ -48,7 +50,7 @@ pub struct LabelCache {
 #[derive(Debug)]
 struct Entry {
     known: Known,
-    executable: Box<str>,
+    incarnation: u64,
     generation: u64,
     read_at: Instant,
     sampled_at: Instant,
@@ -82,7 +84,7 @@ impl LabelCache {
         }
         let entry = self.processes.entry(process).or_insert_with(|| Entry {
             known: Known::default(),
-            executable: seen.executable.into(),
+            incarnation: seen.incarnation,
             generation: seen.generation,
             read_at: now,
             sampled_at: now,
@@ -90,7 +92,7 @@ impl LabelCache {
         });
         entry.sampled_at = now;
         // It executes another program, or its number belongs to another process.
-        if *entry.executable != *seen.executable {
+        if entry.incarnation != seen.incarnation {
             entry.looks = 0;
         }
         let age = now.saturating_duration_since(entry.read_at);
@@ -109,7 +111,7 @@ impl LabelCache {
                     runtime: Runtime::of(&evidence.mapped_files, &evidence.executable),
                 };
             }
-            entry.executable = seen.executable.into();
+            entry.incarnation = seen.incarnation;
             entry.generation = seen.generation;
             entry.read_at = now;
             entry.looks = entry.looks.saturating_add(1);
@@ -181,14 +183,15 @@ mod tests {
         }
 
         fn service(&mut self, pid: u32, seconds: u64) -> String {
-            self.service_of(pid, seconds, ("/opt/mapped", 1))
+            self.service_of(pid, seconds, ("/opt/mapped", 1, 1))
         }
 
-        fn service_of(&mut self, pid: u32, seconds: u64, of: (&str, u64)) -> String {
+        fn service_of(&mut self, pid: u32, seconds: u64, of: (&str, u64, u64)) -> String {
             let now = self.start + Duration::from_secs(seconds);
-            let (executable, generation) = of;
+            let (executable, incarnation, generation) = of;
             let seen = Mapped {
                 executable,
+                incarnation,
                 generation,
             };
             let known = self.cache.known(ProcessId(pid), now, seen);
@@ -221,21 +224,21 @@ mod tests {
         fs::remove_dir_all(host.root.path().join("7")).unwrap();
         assert_eq!(host.service(7, 600), "a");
         // Its number was given to another process, which nobody could look at.
-        assert_eq!(host.service_of(7, 600, ("/opt/other", 2)), "other");
+        assert_eq!(host.service_of(7, 600, ("/opt/other", 2, 2)), "other");
     }
 
     #[test]
     fn a_process_that_maps_other_code_is_looked_at_again_and_one_of_another_program_at_once() {
         let mut host = Host::new();
         host.name(7, "a");
-        let old = ("/opt/old", 1);
+        let old = ("/opt/old", 1, 1);
         assert_eq!(host.service_of(7, 0, old), "a");
         assert_eq!(host.service_of(7, 6, old), "a");
         host.name(7, "b");
-        assert_eq!(host.service_of(7, 7, ("/opt/old", 2)), "a");
-        assert_eq!(host.service_of(7, 8, ("/opt/old", 2)), "b");
+        assert_eq!(host.service_of(7, 7, ("/opt/old", 1, 2)), "a");
+        assert_eq!(host.service_of(7, 8, ("/opt/old", 1, 2)), "b");
         host.name(7, "c");
-        assert_eq!(host.service_of(7, 8, ("/opt/new", 3)), "c");
+        assert_eq!(host.service_of(7, 8, ("/opt/new", 3, 3)), "c");
     }
 
     #[test]

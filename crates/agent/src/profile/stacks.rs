@@ -24,6 +24,8 @@ pub struct Namers {
     pub perf_maps: PerfMaps,
     /// Which functions interpret code.
     pub loops: LoopCache,
+    /// Whether an address of the kernel was seen that has no name: a module was loaded since, perhaps.
+    pub kernel_lacks: bool,
 }
 
 impl Namers {
@@ -34,6 +36,7 @@ impl Namers {
             kernel,
             perf_maps: PerfMaps::new(proc.clone()),
             loops: LoopCache::new(proc),
+            kernel_lacks: false,
         }
     }
 }
@@ -59,7 +62,9 @@ pub(super) fn stack(
         } else {
             address.saturating_sub(1)
         };
-        stack.push(frames.kernel(reading.namers.kernel.at(address)));
+        let symbol = reading.namers.kernel.at(address);
+        stack.push(frames.kernel(symbol));
+        reading.namers.kernel_lacks |= symbol.is_none();
     }
     let process = reading.process;
     let seen: Vec<Seen<Option<(&Region, ProcessAddress)>>> = sample
