@@ -117,6 +117,14 @@ fn what_is_no_request_says_where() {
             "is no whole number",
         ),
         (
+            r#"{"dictionary": {"locationTable": [{"address": 1.5}]}}"#,
+            "1.5 is no whole number",
+        ),
+        (
+            r#"{"dictionary": {"locationTable": [{"address": 1e20}]}}"#,
+            "is no whole number of 64 bits",
+        ),
+        (
             r#"{"dictionary": {"linkTable": [{"spanId": "zz"}]}}"#,
             "line 1 column",
         ),
@@ -124,6 +132,25 @@ fn what_is_no_request_says_where() {
     ] {
         let error = read(json).unwrap_err().to_string();
         assert!(error.contains(words), "{json}: {error}");
+    }
+}
+
+#[test]
+fn whole_numbers_may_have_an_exponent_or_a_point() {
+    for (written, value) in [
+        ("1e7", 10_000_000),
+        ("\"1e7\"", 10_000_000),
+        ("12.0", 12),
+        ("-2.5e1", -25),
+        ("\"-9223372036854775808\"", i64::MIN),
+        ("-9223372036854775808.0", i64::MIN),
+    ] {
+        let json = format!(
+            r#"{{"resourceProfiles":[{{"scopeProfiles":[{{"profiles":[{{"samples":[{{"values":[{written}]}}]}}]}}]}}]}}"#
+        );
+        let read = read(&json).unwrap_or_else(|error| panic!("{written}: {error}"));
+        let values = &read[0].samples[0].values;
+        assert_eq!(values, &vec![value], "{written}");
     }
 }
 

@@ -46,11 +46,36 @@ impl Visitor<'_> for Number {
         Ok(number.cast_unsigned())
     }
 
+    /// `1e7` and `5.0` are whole numbers, too: protobuf's JSON mapping has it so.
+    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
+        whole(number)
+            .ok_or_else(|| E::custom(format_args!("{number} is no whole number of 64 bits")))
+    }
+
     fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
         let positive = text.parse::<u64>().ok();
         let found = positive.or_else(|| text.parse::<i64>().ok().map(i64::cast_unsigned));
+        let found = found.or_else(|| text.parse().ok().and_then(whole));
         found.ok_or_else(|| E::custom(format_args!("{text:?} is no whole number of 64 bits")))
     }
+}
+
+/// The 64 bits of a float that is a whole number. Beyond 2^53 a float has none exactly, so that writers who care use digits.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is whole, and within the bounds"
+)]
+fn whole(number: f64) -> Option<u64> {
+    const BOUND: f64 = 18_446_744_073_709_551_616.0;
+    if number.fract() != 0.0 {
+        return None;
+    }
+    if (0.0..BOUND).contains(&number) {
+        return Some(number as u64);
+    }
+    let is_negative = (-BOUND / 2.0..0.0).contains(&number);
+    is_negative.then(|| (number as i64).cast_unsigned())
 }
 
 /// A number with a fraction, or one of the texts for those that JSON has no number for.
