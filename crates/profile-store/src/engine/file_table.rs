@@ -76,10 +76,10 @@ impl FileTable {
         }
     }
 
-    /// The files in groups that are read at once: one a thread, or, where there are few files, more of their parts.
+    /// The files in groups that are read at once: one a thread, or, where there are few files, as many as there are parts.
     fn groups(&self, files: Vec<&ScanFile>, threads: usize) -> Vec<FileGroup> {
-        let parts = self.engine.parts;
-        if parts <= threads || files.len() > parts {
+        let parts = self.engine.parts.max(threads);
+        if files.len() > parts {
             let all = FileGroup::new(files.into_iter().map(partitioned).collect());
             return all.split_files(threads);
         }
@@ -87,7 +87,7 @@ impl FileTable {
         let of_part = bytes.div_ceil(parts as u64).max(PART_BYTES_MIN);
         let mut groups = Vec::new();
         for file in files {
-            // Row groups belong to the range that their middle is in.
+            // A row group is read with the range in which its first page begins, whole: each once, and none twice.
             for number in 0..file.bytes.div_ceil(of_part).max(1) {
                 let start = number.saturating_mul(of_part);
                 let end = start.saturating_add(of_part).min(file.bytes);

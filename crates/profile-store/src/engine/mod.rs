@@ -187,6 +187,8 @@ fn config(options: &EngineOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads.get())
         .with_information_schema(false)
+        // The table of files has cut them as it wants them; the optimizer would put the pieces together again.
+        .with_repartition_file_scans(false)
         .with_sort_spill_reservation_bytes(SORT_RESERVED_BYTES);
     let parquet = &mut config.options_mut().execution.parquet;
     parquet.pushdown_filters = true;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array as _, Int64Array};
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::{ident, lit};
+use datafusion::physical_plan::ExecutionPlanProperties as _;
 use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 use futures_util::StreamExt as _;
@@ -17,7 +18,9 @@ use unhex_profile_store::objects::Objects;
 use unhex_profile_store::table::names::{ContentHash, FileKind, Hour, PublishId, SegmentName};
 use unhex_profile_store::table::record::{Deletion, Label, Record, RowSelector, Tombstone};
 
-use crate::ingested::{Row, batch, engine, hour, minute, put, reading, row, sums, sums_of};
+use crate::ingested::{
+    Row, batch, engine, engine_in_parts, hour, minute, put, reading, row, sums, sums_of,
+};
 use crate::watched::Watched;
 
 const MEMORY_BYTES: usize = 256 << 20;
@@ -111,6 +114,33 @@ async fn one_service_of_many_costs_its_row_groups_alone() {
         requests <= 4 && read < whole / 30,
         "{requests} requests read {read} of {whole} bytes for one of 100 services"
     );
+}
+
+#[tokio::test]
+async fn a_file_that_is_read_in_parts_is_read_once() {
+    let (store, objects) = watched();
+    let rows = fleet(hour(), 100, 2_000);
+    let bytes = put_in_groups(&objects, &rows).await;
+    // Of this file each part is more than a megabyte, and the parts are not as long as its row groups.
+    assert!(bytes > 7 << 20, "{bytes}");
+    let all = reading(&objects, minute(5), [hour(), hour()]).await;
+    for parts in [2, 4, 6, 14, 128] {
+        let (engine, _spill) = engine_in_parts(&objects, parts / 2);
+        let frame = engine.samples(&all).unwrap();
+        let plan = frame.clone().create_physical_plan().await.unwrap();
+        let read_at_once = plan.output_partitioning().partition_count();
+        assert_eq!(
+            read_at_once,
+            parts.min(usize::try_from(bytes.div_ceil(1 << 20)).unwrap())
+        );
+        assert_eq!(sums(frame).await, sums_of(&rows), "{parts} parts");
+        store.take_reads();
+        let one = engine.samples(&all).unwrap();
+        let one = one.filter(ident("service").eq(lit("service-042"))).unwrap();
+        assert_eq!(frame_sum(one, "count").await, 2_000, "{parts} parts");
+        let (_, read) = store.take_reads();
+        assert!(read < bytes / 20, "{parts} parts: {read} of {bytes}");
+    }
 }
 
 #[tokio::test]

@@ -113,13 +113,26 @@ pub(crate) async fn put_as(objects: &Objects, name: &SegmentName, rows: &[Row]) 
 
 /// An engine with room for its own spilling.
 pub(crate) fn engine(objects: &Objects, memory_bytes: usize) -> (Engine, tempfile::TempDir) {
+    engine_of(objects, memory_bytes, [2, 8])
+}
+
+/// An engine of two threads, each of which reads few large files in so many parts.
+pub(crate) fn engine_in_parts(objects: &Objects, parts: usize) -> (Engine, tempfile::TempDir) {
+    engine_of(objects, 256 << 20, [2, parts])
+}
+
+fn engine_of(
+    objects: &Objects,
+    memory_bytes: usize,
+    [threads, parts_per_thread]: [usize; 2],
+) -> (Engine, tempfile::TempDir) {
     let spill = tempfile::tempdir().unwrap();
     let options = EngineOptions {
         memory_bytes,
         spill: spill.path().to_owned(),
         spill_bytes_max: 1 << 30,
-        threads: 2.try_into().unwrap(),
-        parts_per_thread: 8.try_into().unwrap(),
+        threads: threads.try_into().unwrap(),
+        parts_per_thread: parts_per_thread.try_into().unwrap(),
     };
     (Engine::new(objects.store(), &options).unwrap(), spill)
 }
