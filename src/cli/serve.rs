@@ -99,6 +99,8 @@ fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 async fn serve_until_told(config: Config) -> anyhow::Result<()> {
+    // Beyond a limit on the length of files a write is to fail, not to end the process.
+    let _file_too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listen = config.listen;

@@ -56,8 +56,6 @@ pub enum ApiErrorKind {
     Unavailable,
     /// 504: it takes longer than anybody waits.
     Timeout,
-    /// 507: the disk is full.
-    StorageFull,
 }
 
 impl ApiErrorKind {
@@ -75,7 +73,6 @@ impl ApiErrorKind {
             Self::Internal | Self::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         }
     }
 
@@ -90,7 +87,7 @@ impl ApiErrorKind {
             Self::TooLarge | Self::Busy => Code::ResourceExhausted,
             Self::Internal => Code::Internal,
             Self::Damaged => Code::DataLoss,
-            Self::Unavailable | Self::StorageFull => Code::Unavailable,
+            Self::Unavailable => Code::Unavailable,
         }
     }
 
@@ -110,12 +107,11 @@ impl ApiErrorKind {
             Self::Damaged => ("damaged", "Something stored is damaged"),
             Self::Unavailable => ("unavailable", "Not possible now"),
             Self::Timeout => ("timeout", "It takes too long"),
-            Self::StorageFull => ("storage-full", "The store is full"),
         }
     }
 
     fn passes(self) -> bool {
-        matches!(self, Self::Busy | Self::Unavailable | Self::StorageFull)
+        matches!(self, Self::Busy | Self::Unavailable)
     }
 }
 

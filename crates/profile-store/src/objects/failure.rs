@@ -261,7 +261,11 @@ fn is_full(error: &object_store::Error, said: &str) -> bool {
         let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
         if matches!(
             kind,
-            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            Some(
+                io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::FileTooLarge
+            )
         ) {
             return true;
         }
