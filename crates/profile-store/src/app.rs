@@ -13,7 +13,7 @@ use crate::append::{Appender, AppenderParts};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, EngineOptions};
-use crate::export::Exporter;
+use crate::export::{ExportCounters, Exporter};
 use crate::ingest::{Ingest, IngestParts};
 use crate::limits::Limits;
 use crate::maintain::{MaintainOptions, Maintenance};
@@ -67,6 +67,8 @@ pub struct Parts {
     pub queries: Queries,
     /// Which of them runs when.
     pub turns: Turns,
+    /// How writing the Delta log went, where it is written.
+    pub exports: Option<Arc<ExportCounters>>,
     /// What Prometheus scrapes.
     pub metrics: Arc<Metrics>,
     /// Work that goes on behind requests; a stop waits for it.
@@ -135,12 +137,13 @@ impl App {
             background.stopping.clone(),
         );
         let maintenance = maintenance(&config, &objects, &clock).map_err(OpenError::Compaction)?;
-        if config.delta {
+        let exports = config.delta.then(|| {
             let exporter = Exporter::new(objects.clone(), clock.clone());
-            background
-                .tasks
-                .spawn(exporter.run(background.stopping.clone()));
-        }
+            let counters = exporter.counters();
+            let exporting = exporter.run(background.stopping.clone());
+            background.tasks.spawn(exporting);
+            counters
+        });
         let maintaining = Arc::clone(&maintenance).run(background.stopping.clone());
         background.tasks.spawn(maintaining);
         let ingest = Ingest::new(IngestParts {
@@ -161,6 +164,7 @@ impl App {
             maintenance,
             queries,
             turns,
+            exports,
             metrics,
             background,
         })))

@@ -12,6 +12,8 @@ mod tasks;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use deltalake_core::DeltaTable;
 use deltalake_core::kernel::Action;
@@ -34,6 +36,18 @@ pub struct Exporter {
     clock: Clock,
     records: Records,
     table: Option<DeltaTable>,
+    counters: Arc<ExportCounters>,
+}
+
+/// Exports since the start, by how they ended.
+#[derive(Debug, Default)]
+pub struct ExportCounters {
+    /// The log says what the fold says.
+    pub written: AtomicU64,
+    /// Other replicas were faster each time.
+    pub busy: AtomicU64,
+    /// The log could not be read or written.
+    pub failed: AtomicU64,
 }
 
 /// What an export did.
@@ -74,7 +88,13 @@ impl Exporter {
             clock,
             records: Records::default(),
             table: None,
+            counters: Arc::default(),
         }
+    }
+
+    /// How its exports go; to be asked for before they run.
+    pub fn counters(&self) -> Arc<ExportCounters> {
+        Arc::clone(&self.counters)
     }
 
     /// The hours that the log has files of, as far as it was read.

@@ -1,6 +1,7 @@
 //! Exports at intervals: the last hours every few seconds, all of them every some minutes.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -31,6 +32,12 @@ impl Exporter {
                 } else {
                     self.export_recent().await
                 };
+                let counted = match exported {
+                    Ok(_) => &self.counters.written,
+                    Err(ExportError::Busy) => &self.counters.busy,
+                    Err(_) => &self.counters.failed,
+                };
+                counted.fetch_add(1, Relaxed);
                 match exported {
                     Ok(exported) => debug!(?exported, "wrote the Delta log"),
                     Err(ExportError::Busy) => debug!("other replicas write the Delta log"),

@@ -23,22 +23,42 @@ pub struct Damage {
     pub what: String,
 }
 
-/// The first of some files, keys with their lengths, that is damaged. Costs reading them to the end. One that is gone, or that the
-/// store does not give, is not damaged.
-pub async fn first_damaged(
+/// What looking through files has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// All that are there can be read.
+    Sound,
+    /// This one cannot, whoever reads it.
+    Damaged(Damage),
+    /// The store does not give this one: whether it is sound, nobody knows.
+    Away {
+        /// Which file.
+        key: String,
+        /// What the store says.
+        why: String,
+    },
+}
+
+/// Looks for the first of some files, keys with their lengths, that is damaged. Costs reading them to the end. One that is gone is
+/// not damaged.
+pub async fn look_through(
     objects: &Objects,
     files: impl IntoIterator<Item = (String, u64)>,
-) -> Option<Damage> {
+) -> Looked {
+    let mut away = None;
     for (key, bytes) in files {
         let Err(error) = without_panic(read_all(objects, &key, bytes)).await else {
             continue;
         };
+        let what = error.to_string();
         if !is_of_store(&error) {
-            let what = error.to_string();
-            return Some(Damage { key, what });
+            return Looked::Damaged(Damage { key, what });
+        }
+        if away.is_none() && !is_absence(&error) {
+            away = Some(Looked::Away { key, why: what });
         }
     }
-    None
+    away.unwrap_or(Looked::Sound)
 }
 
 /// What a decoder says, and an error where it panics on what it reads: bytes of a file are no reason to end what reads it.
@@ -59,13 +79,24 @@ async fn read_all(objects: &Objects, key: &str, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-fn is_of_store(error: &ParquetError) -> bool {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+/// Whether it was the store that failed, by the chain of sources.
+pub fn is_of_store(error: &(dyn Error + 'static)) -> bool {
+    of_store(error).is_some()
+}
+
+fn is_absence(error: &(dyn Error + 'static)) -> bool {
+    matches!(of_store(error), Some(object_store::Error::NotFound { .. }))
+}
+
+fn of_store<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e object_store::Error> {
+    let mut next = Some(error);
     while let Some(error) = next {
-        if error.is::<object_store::Error>() || error.is::<Box<object_store::Error>>() {
-            return true;
+        let boxed = error.downcast_ref::<Box<object_store::Error>>();
+        let found = error.downcast_ref().or_else(|| boxed.map(|error| &**error));
+        if found.is_some() {
+            return found;
         }
         next = error.source();
     }
-    false
+    None
 }

@@ -16,7 +16,7 @@ mod samples;
 mod schema;
 mod writer;
 
-pub use damage::{Damage, first_damaged};
+pub use damage::{Damage, Looked, is_of_store, look_through};
 pub use dictionary::{
     DictionaryPart, FramesWanted, StackRow, StacksWanted, frames_to_parquet, merge_dictionary,
     read_frames, read_series, read_stacks, series_to_parquet, stacks_to_parquet,
@@ -57,12 +57,12 @@ pub enum FileError {
         /// Which column.
         column: String,
     },
-    /// A part of the dictionary that cannot be read.
-    #[error("{key} is damaged")]
-    Damaged {
+    /// A part of the dictionary that cannot be read: it is damaged, or the store does not give it.
+    #[error("{key} cannot be read")]
+    Unreadable {
         /// Which file.
         key: String,
-        /// What is wrong with it.
+        /// Why.
         source: parquet::errors::ParquetError,
     },
     /// The file says what its table cannot.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::error::{ApiError, Problem};
 use crate::app::App;
-use crate::metrics::VERSION;
+use crate::metrics::{Scraped, VERSION};
 
 /// How long the folder or bucket may take to answer.
 const STORE_SECONDS_MAX: u64 = 5;
@@ -114,7 +114,14 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
 )]
 pub(super) async fn get_metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let maintained = app.maintenance.counters().read();
-    let rendered = app.metrics.render(&maintained);
+    let rendered = app.metrics.render(&Scraped {
+        maintained: Some(&maintained),
+        queries_running: app.turns.running() as u64,
+        query_memory_bytes: app.queries.memory_bytes() as u64,
+        name_bytes: app.queries.symbols().remembered_bytes(),
+        names: Some(app.queries.symbols().counters()),
+        exports: app.exports.as_deref(),
+    });
     let text = rendered.map_err(ApiError::internal)?;
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, text).into_response())

@@ -11,7 +11,7 @@ use super::outputs::{Made, Outputs, table};
 use super::sums::{self, TableSums};
 use super::{MaintainError, Maintenance};
 use crate::engine::live_rows;
-use crate::files::first_damaged;
+use crate::files::{Looked, look_through};
 use crate::reading::{Place, READ, look};
 use crate::table::fold::{HourState, LiveFile};
 use crate::table::names::{FileKind, Hour, PublishId};
@@ -101,9 +101,10 @@ impl Maintenance {
             .collect();
         files.sort();
         files.dedup();
-        let looking = first_damaged(&self.objects, files);
-        match tokio::time::timeout(LOOKING_MAX, looking).await {
-            Ok(Some(damage)) => MaintainError::Damaged {
+        let objects = self.objects.clone();
+        let looking = async move { look_through(&objects, files).await };
+        match tokio::time::timeout(LOOKING_MAX, self.engine.run(looking)).await {
+            Ok(Ok(Looked::Damaged(damage))) => MaintainError::Damaged {
                 hour: plan.hour,
                 damage,
                 source: Box::new(error),

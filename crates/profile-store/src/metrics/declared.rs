@@ -195,6 +195,21 @@ metrics! {
     service_bytes: IntGaugeVec = "unhex_store_service_bytes" ["service"];
     /// Rows of them.
     service_rows: IntGaugeVec = "unhex_store_service_rows" ["service"];
+    /// Files of dictionaries that were merged into one, counted by merge.
+    dictionary_merges: IntCounterVec = "unhex_store_dictionary_merges_total" [];
+    /// Queries that run now, of `--queries-max`.
+    queries_running: IntGaugeVec = "unhex_store_queries_running" [];
+    /// Memory that they have now by their own account, of `--query-memory-bytes-max`.
+    query_memory_bytes: IntGaugeVec = "unhex_store_query_memory_bytes" [];
+    /// Memory for names that the symbol server gave, of `--name-bytes-max`.
+    name_bytes: IntGaugeVec = "unhex_store_name_bytes" [];
+    /// Requests to the symbol server for names by outcome: answered, failed, late (it said nothing for as long as
+    /// queries wait), spared (it failed a moment ago, so that nobody asked) or queued (those of other queries took
+    /// all the time). Alert on failed and late: profiles are shown without names.
+    name_requests: IntCounterVec = "unhex_store_name_requests_total" ["outcome"];
+    /// Exports to the Delta log by outcome: written (or nothing was new), busy (other replicas were faster) or
+    /// failed. Alert on failed.
+    exports: IntCounterVec = "unhex_store_delta_exports_total" ["outcome"];
     /// Requests to the object store by operation (put, get, list, delete) and outcome.
     object_requests: IntCounterVec = "unhex_store_object_requests_total" ["operation", "outcome"];
     /// Seconds of a request to the object store with its repetitions.

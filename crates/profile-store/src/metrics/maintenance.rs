@@ -15,12 +15,8 @@ const OTHER: &str = "_other";
 
 /// Shows the numbers, with so many services at most.
 pub(super) fn show(families: &Families, read: &CountersRead, services_max: usize) {
-    let counter = |of: &IntCounterVec, labels: &[&str], value: u64| {
-        let counter = of.with_label_values(labels);
-        counter.reset();
-        counter.inc_by(value);
-    };
     counter(&families.compactions, NONE, read.compactions);
+    counter(&families.dictionary_merges, NONE, read.merges);
     counter(&families.tombstones, NONE, read.deletions);
     counter(&families.swept, NONE, read.swept);
     counter(&families.maintenance_rounds, NONE, read.rounds);
@@ -56,7 +52,13 @@ fn usage(families: &Families, service: &str, of: Usage) {
     gauge(&families.service_rows, &[service], of.rows);
 }
 
-fn gauge(of: &IntGaugeVec, labels: &[&str], value: u64) {
+pub(super) fn counter(of: &IntCounterVec, labels: &[&str], value: u64) {
+    let counter = of.with_label_values(labels);
+    counter.reset();
+    counter.inc_by(value);
+}
+
+pub(super) fn gauge(of: &IntGaugeVec, labels: &[&str], value: u64) {
     let value = i64::try_from(value).unwrap_or(i64::MAX);
     of.with_label_values(labels).set(value);
 }

@@ -7,6 +7,7 @@ mod declared;
 mod label_sets;
 mod maintenance;
 mod process;
+mod queries;
 mod words;
 
 use std::fmt;
@@ -17,7 +18,9 @@ use prometheus::{Encoder as _, IntGauge, Registry, TextEncoder};
 
 use self::declared::Families;
 use self::label_sets::LabelSets;
+use crate::export::ExportCounters;
 use crate::maintain::CountersRead;
+use crate::symbols::NameCounters;
 
 pub use declared::{METRICS, MetricEntry, document};
 pub use label_sets::{LabelSet, SetCounts};
@@ -44,6 +47,23 @@ impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }
+}
+
+/// What the rooms count themselves, at a scrape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scraped<'a> {
+    /// What keeps the table small; `None` where nothing does.
+    pub maintained: Option<&'a CountersRead>,
+    /// Queries that run now.
+    pub queries_running: u64,
+    /// Memory that they have, by their own account.
+    pub query_memory_bytes: u64,
+    /// Memory for names.
+    pub name_bytes: u64,
+    /// Requests for names.
+    pub names: Option<&'a NameCounters>,
+    /// Exports, where there are any.
+    pub exports: Option<&'a ExportCounters>,
 }
 
 /// A finished answer.
@@ -273,14 +293,17 @@ impl Metrics {
         }
     }
 
-    /// All of it in Prometheus's text format, with what maintenance counts now.
+    /// All of it in Prometheus's text format, with what the rooms count now.
     ///
     /// # Errors
     /// If a family cannot be written, which its declaration rules out.
-    pub fn render(&self, maintained: &CountersRead) -> prometheus::Result<Vec<u8>> {
+    pub fn render(&self, scraped: &Scraped<'_>) -> prometheus::Result<Vec<u8>> {
         let _rendering = self.rendering.lock();
         self.fill_in();
-        maintenance::show(&self.families, maintained, self.services_max);
+        if let Some(maintained) = scraped.maintained {
+            maintenance::show(&self.families, maintained, self.services_max);
+        }
+        queries::show(&self.families, scraped);
         process::read(&self.families);
         let uptime = self.families.uptime_seconds.with_label_values(NONE);
         uptime.set(self.started.elapsed().as_secs_f64());
@@ -304,7 +327,7 @@ mod tests {
             frames: [("truncated", 2)].into(),
         };
         metrics.stored(&labels, &counts);
-        let text = String::from_utf8(metrics.render(&CountersRead::default()).unwrap()).unwrap();
+        let text = String::from_utf8(metrics.render(&Scraped::default()).unwrap()).unwrap();
         for line in [
             "unhex_store_samples_total{deployment=\"prod\",service=\"checkout\",version=\"2.4\"} 3",
             "unhex_store_cpu_seconds_total{deployment=\"prod\",service=\"checkout\",version=\"2.4\"} 1.5",

@@ -261,7 +261,7 @@ mod tests {
     use unhex_api::symbolize::Labels;
 
     use super::*;
-    use crate::maintain::CountersRead;
+    use crate::metrics::Scraped;
 
     fn note(number: usize) -> Note {
         Note::new(ObserveRequest {
@@ -282,7 +282,7 @@ mod tests {
         let kept = std::iter::from_fn(|| notes.0.take());
         let kept: Vec<String> = kept.filter_map(|note| note.request.profile_id).collect();
         assert_eq!(kept, ["2", "3", "4"]);
-        let text = String::from_utf8(metrics.render(&CountersRead::default()).unwrap()).unwrap();
+        let text = String::from_utf8(metrics.render(&Scraped::default()).unwrap()).unwrap();
         let overflowed = "unhex_store_observe_notes_total{outcome=\"overflowed\"} 2";
         assert!(text.contains(overflowed), "{text}");
 

@@ -18,6 +18,16 @@ pub enum QueryError {
     /// Label sets, stacks or frames cannot be read.
     #[error("the dictionary cannot be read")]
     Dictionary(#[from] FileError),
+    /// The store does not give the files now.
+    #[error("{key} cannot be had from the store: {why}")]
+    StoreAway {
+        /// One of those that it does not give.
+        key: String,
+        /// What the store says.
+        why: String,
+        /// How reading failed.
+        source: Box<QueryError>,
+    },
     /// A file cannot be read, by nobody and at no time.
     #[error("{} is damaged: {}", damage.key, damage.what)]
     Damaged {

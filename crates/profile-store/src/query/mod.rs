@@ -85,6 +85,16 @@ impl Queries {
         }
     }
 
+    /// Memory that its questions have now, by their own account.
+    pub fn memory_bytes(&self) -> usize {
+        self.engine.memory_bytes()
+    }
+
+    /// Who has names.
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
     /// All that was counted, merged by stack, with names: of the stacks that the filter keeps.
     ///
     /// # Errors

@@ -9,10 +9,13 @@ use super::failure::QueryError;
 use super::fold::Asked;
 use super::question::{Question, TOTAL_LABELS};
 use super::scan::Keep;
-use super::sums::Group;
+use super::sums::{Group, Sums};
 use super::{Queries, series_ids};
 use crate::rows::Series;
 use crate::view::{NamesLacking, StackFilter};
+
+/// What a free label reads whose label set is in no dictionary, which only damage explains.
+const NOT_FOUND: &str = "[label set not found]";
 
 /// By what lines are made, and how far apart their points are.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +64,7 @@ impl Queries {
     ) -> Result<Lines, QueryError> {
         let is_of_series = |label: &String| !TOTAL_LABELS.contains(&label.as_str());
         let needs_series = by.labels.iter().any(is_of_series);
-        let series = if needs_series || !question.selector.is_about(&TOTAL_LABELS) {
+        let mut series = if needs_series || !question.selector.is_about(&TOTAL_LABELS) {
             Some(self.series_of(question).await?)
         } else {
             None
@@ -85,6 +88,11 @@ impl Queries {
         keep.series = needs_series;
         keep.step_micros = Some(i64::from(by.step_seconds.max(1)) * 1_000_000);
         let sums = self.sums(question, &keep).await?;
+        if needs_series && lacks_any(&sums, series.as_ref()) {
+            // They came after the listings.
+            self.dictionary.look_again();
+            series = Some(self.series_of(question).await?);
+        }
         let mut lines: FxHashMap<Vec<Arc<str>>, BTreeMap<i64, i128>> = FxHashMap::default();
         for (group, _, weight) in sums.iter() {
             let labels = by.labels.iter();
@@ -109,15 +117,21 @@ impl Queries {
     }
 }
 
+/// Whether there are rows of label sets that were not read.
+fn lacks_any(sums: &Sums, series: Option<&BTreeMap<i64, Arc<Series>>>) -> bool {
+    let is_there = |id: i64| series.is_some_and(|series| series.contains_key(&id));
+    let mut groups = sums.iter().filter_map(|(group, ..)| group.series);
+    groups.any(|id| !is_there(id))
+}
+
 /// The value that the rows of a group have of a label.
 fn label_of(group: &Group, series: Option<&BTreeMap<i64, Arc<Series>>>, name: &str) -> Arc<str> {
     if let Some(place) = TOTAL_LABELS.iter().position(|label| *label == name) {
         let labels = group.labels.as_ref().and_then(|labels| labels.get(place));
         return labels.map_or_else(|| "".into(), Arc::clone);
     }
-    let of_group = group.series.and_then(|id| series?.get(&id));
-    of_group
-        .and_then(|series| series.label(name))
-        .unwrap_or_default()
-        .into()
+    match group.series.and_then(|id| series?.get(&id)) {
+        Some(series) => series.label(name).unwrap_or_default().into(),
+        None => NOT_FOUND.into(),
+    }
 }

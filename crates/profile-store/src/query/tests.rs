@@ -119,6 +119,9 @@ fn naive(rows: &[Row], plan: &FoldPlan) -> BTreeMap<(Group, StackHash), (i128, i
             StackHash::default()
         };
         let sum: &mut (i128, i128) = sums.entry((group, stack)).or_default();
+        if plan.asked == Asked::WhatAlone {
+            continue;
+        }
         sum.0 += i128::from(row.count);
         sum.1 += i128::from(row.count) * i128::from(row.period);
     }
@@ -138,20 +141,21 @@ fn plan() -> impl Strategy<Value = FoldPlan> {
         Just(r#"{service=~"a.+",version!="2.4"}"#),
     ];
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let asked = prop_oneof![Just(Asked::HowMuch), Just(Asked::WhatAlone)];
     let step = prop_oneof![
         Just(None),
         Just(Some(60_000_000)),
         Just(Some(3_600_000_000))
     ];
     let only = (any::<bool>(), any::<bool>());
-    (selector, flags, step, only).prop_map(
-        |(selector, (by_labels, by_series, by_stack), step_micros, only)| FoldPlan {
+    (selector, flags, step, only, asked).prop_map(
+        |(selector, (by_labels, by_series, by_stack), step_micros, only, asked)| FoldPlan {
             selector: selector.parse().unwrap(),
             by_labels,
             by_series,
             step_micros,
             by_stack,
-            asked: Asked::HowMuch,
+            asked,
             stacks: only.0.then(|| Arc::from([hash(1), hash(3)])),
             series: only.1.then(|| Arc::new([0, 2].into_iter().collect())),
         },

@@ -1,7 +1,7 @@
 //! From a message to its [`Batch`]: each profile as a whole or not at all.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,7 +25,7 @@ pub const SERIES_MAX: usize = 1 << 16;
 /// needs no more than one.
 pub const BATCH_ROWS_MAX: usize = 1 << 22;
 
-/// Rows have whole seconds: what a second more exactly costs 20 bits a row, and the minute that compaction leaves has none of it.
+/// Rows have whole seconds: a microsecond costs 20 bits a row that nothing compresses, and compaction leaves minutes of it anyway.
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// How a message came.
@@ -146,7 +146,8 @@ impl<'m, 'a> Reading<'m, 'a> {
         let base = self.profile_level(profile);
         let measures = measures(self.model, profile);
         let mut kept = Kept::default();
-        let mut by_labels: FxHashMap<Box<[AttributeId]>, Arc<Series>> = FxHashMap::default();
+        // Whoever sends a message chooses the numbers: only a hash with a secret takes the same time for all of them.
+        let mut by_labels: HashMap<Box<[AttributeId]>, Arc<Series>> = HashMap::new();
         // Neighbours mostly have the same labels.
         let mut last: Option<LastSeries> = None;
         for (number, sample) in self.model.samples(profile).enumerate() {

@@ -21,6 +21,44 @@ fn matches(text: &str, labels: &[(&str, &str)]) -> bool {
 }
 
 #[test]
+fn what_values_say_wholly_is_left_to_them() {
+    for (text, left) in [
+        ("{}", "{}"),
+        (r#"{service="a"}"#, "{}"),
+        (r#"{service=~"a|b"}"#, "{}"),
+        (r#"{service=~"a.*"}"#, r#"{service=~"a.*"}"#),
+        (r#"{service!="a"}"#, r#"{service!="a"}"#),
+        (r#"{service="a",version!="2.4"}"#, r#"{version!="2.4"}"#),
+        // Of other labels nothing is asked.
+        (r#"{host=~"a.*",version="2.4"}"#, "{}"),
+    ] {
+        let selector = parsed(text);
+        let beyond = selector.beyond_values(&["service", "version"]);
+        assert_eq!(beyond.to_string(), left, "{text}");
+        // Both together are the selector of these labels.
+        for service in ["", "a", "ab", "b", "c"] {
+            for version in ["", "2.4", "2.5"] {
+                let label = |name: &str| match name {
+                    "service" => service,
+                    "version" => version,
+                    _ => "a",
+                };
+                let one_of = |name: &str| {
+                    let values = selector.values_of(name);
+                    values.is_none_or(|values| values.contains(label(name)))
+                };
+                let both = one_of("service") && one_of("version") && beyond.matches(label);
+                assert_eq!(
+                    both,
+                    selector.matches(label),
+                    "{text} {service:?} {version:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn operators_mean_what_they_mean_in_prometheus() {
     let labels = [
         ("service", "checkout"),

@@ -14,6 +14,8 @@ mod resolving;
 mod wanted;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -34,6 +36,12 @@ use resolving::Resolving;
 const REQUESTS_AT_ONCE: usize = 4;
 /// Rounds of questions for one query: one, another when a generation changed meanwhile, and again.
 const ROUNDS_MAX: usize = 4;
+/// Longest rest of a server that fails each time: an upload is to show within a minute of its coming back.
+pub const REST_MAX: Duration = Duration::from_secs(30);
+/// Which part of its wait a question must have had before its silence says something of the server: the last ones of a long list are asked
+/// just before the deadline.
+const SILENCE_PART: u32 = 4;
+
 /// How names are asked for and remembered.
 #[derive(Clone, Debug)]
 pub struct SymbolsOptions {
@@ -45,7 +53,8 @@ pub struct SymbolsOptions {
     pub recheck: Duration,
     /// How long a query waits for names in all; what is not there by then is lacking.
     pub wait: Duration,
-    /// After a question that failed, nobody asks for so long, so that queries do not wait one after another for a server that is away.
+    /// After a question that failed, nobody asks for so long, and for twice as long after each further one up to [`REST_MAX`], so that queries do
+    /// not wait one after another for a server that is away.
     pub rest: Duration,
 }
 
@@ -56,8 +65,24 @@ pub struct Symbols {
     memory: Memory,
     turns: Semaphore,
     away: Mutex<Option<Away>>,
+    counters: NameCounters,
     wait: Duration,
     rest: Duration,
+}
+
+/// Requests to the symbol server by how they ended.
+#[derive(Debug, Default)]
+pub struct NameCounters {
+    /// With names.
+    pub answered: AtomicU64,
+    /// With an error.
+    pub failed: AtomicU64,
+    /// With nothing in the time that a query waits.
+    pub late: AtomicU64,
+    /// Not made, since the server failed a moment ago.
+    pub spared: AtomicU64,
+    /// Not made, since those of other queries took all the time.
+    pub queued_too_long: AtomicU64,
 }
 
 /// The server could not be asked.
@@ -65,6 +90,8 @@ pub struct Symbols {
 struct Away {
     until: Instant,
     detail: Arc<str>,
+    /// Failures without an answer between them.
+    failures: u32,
 }
 
 impl Symbols {
@@ -78,6 +105,7 @@ impl Symbols {
             memory: Memory::new(options.bytes_max, options.recheck),
             turns: Semaphore::new(REQUESTS_AT_ONCE),
             away: Mutex::new(None),
+            counters: NameCounters::default(),
             wait: options.wait,
             rest: options.rest,
         })
@@ -103,11 +131,15 @@ impl Symbols {
         self.memory.bytes()
     }
 
+    /// What was asked since the start.
+    pub fn counters(&self) -> &NameCounters {
+        &self.counters
+    }
+
     async fn ask_all(&self, resolving: &mut Resolving<'_>, chunks: Vec<Chunk>, deadline: Instant) {
         let asking = chunks.into_iter().map(|chunk| async move {
-            let answer = timeout_at(deadline, self.ask(&chunk)).await;
-            let late = |_elapsed| Err(Arc::from("the symbol server takes too long"));
-            (chunk, answer.unwrap_or_else(late))
+            let answer = self.ask(&chunk, deadline).await;
+            (chunk, answer)
         });
         let asking: Vec<_> = asking.collect();
         let mut answers = stream::iter(asking).buffer_unordered(REQUESTS_AT_ONCE);
@@ -119,37 +151,66 @@ impl Symbols {
         }
     }
 
-    async fn ask(&self, chunk: &Chunk) -> Result<CompactAnswer, Arc<str>> {
+    async fn ask(&self, chunk: &Chunk, deadline: Instant) -> Result<CompactAnswer, Arc<str>> {
         let Some(client) = &self.client else {
             return Err("no symbol server is configured (--symbols)".into());
         };
         // The turns are never closed.
-        let Ok(_turn) = self.turns.acquire().await else {
-            return Err("the store stops".into());
+        let turn = timeout_at(deadline, self.turns.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            self.counters.queued_too_long.fetch_add(1, Relaxed);
+            return Err("other queries ask the symbol server for names; look again".into());
         };
-        if let Some(away) = self.away() {
-            return Err(away.detail);
+        if let Some(detail) = self.away() {
+            self.counters.spared.fetch_add(1, Relaxed);
+            return Err(detail);
         }
-        let answer = client.symbolize_compact(&chunk.request()).await;
-        answer.map_err(|error| {
-            let detail: Arc<str> = format!("the symbol server gave no names: {error}").into();
-            tracing::warn!("{detail}");
-            *self.away.lock() = Some(Away {
-                until: Instant::now() + self.rest,
-                detail: Arc::clone(&detail),
-            });
-            detail
-        })
+        let asked_at = Instant::now();
+        let answer = timeout_at(deadline, client.symbolize_compact(&chunk.request())).await;
+        match answer {
+            Ok(Ok(answer)) => {
+                self.counters.answered.fetch_add(1, Relaxed);
+                *self.away.lock() = None;
+                Ok(answer)
+            }
+            Ok(Err(error)) => {
+                self.counters.failed.fetch_add(1, Relaxed);
+                Err(self.rests(format!("the symbol server gave no names: {error}").into()))
+            }
+            Err(_elapsed) => {
+                self.counters.late.fetch_add(1, Relaxed);
+                let silence = asked_at.elapsed();
+                let detail = "the symbol server takes too long".into();
+                if silence < self.wait / SILENCE_PART {
+                    return Err(detail);
+                }
+                Err(self.rests(detail))
+            }
+        }
     }
 
-    fn away(&self) -> Option<Away> {
+    /// Nobody asks for a while.
+    fn rests(&self, detail: Arc<str>) -> Arc<str> {
         let mut away = self.away.lock();
-        if away
-            .as_ref()
-            .is_some_and(|away| away.until <= Instant::now())
-        {
-            *away = None;
+        let now = Instant::now();
+        // Questions that were on their way together fail together, and count once.
+        if away.as_ref().is_none_or(|away| away.until <= now) {
+            let failures = away.as_ref().map_or(0, |away| away.failures);
+            let rest = self.rest.saturating_mul(1 << failures.min(8)).min(REST_MAX);
+            tracing::warn!(rest_seconds = rest.as_secs_f64(), "{detail}");
+            *away = Some(Away {
+                until: now + rest,
+                detail: Arc::clone(&detail),
+                failures: failures.saturating_add(1),
+            });
         }
-        away.clone()
+        detail
+    }
+
+    /// Why nobody asks now.
+    fn away(&self) -> Option<Arc<str>> {
+        let away = self.away.lock();
+        let away = away.as_ref().filter(|away| away.until > Instant::now());
+        away.map(|away| Arc::clone(&away.detail))
     }
 }

@@ -54,17 +54,22 @@ struct Line {
 /// The list. A stack counts once for each function in it, however often it is there.
 pub fn top(merged: &Merged, options: TopOptions, asked: Asked) -> TopAnswer {
     let names = Names::of(merged);
-    let (groups, group_of) = groups(&names, options.by);
+    let (mut groups, group_of) = groups(&names, options.by);
     let group = |rank: &u32| group_of.get(*rank as usize).copied().unwrap_or(u32::MAX);
     let numbers: Vec<u32> = names.ranks.iter().map(group).collect();
     let frames = FrameFunctions::of(merged, &numbers);
+    let stackless = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+    groups.push(no_stack());
     let mut lines = vec![Line::default(); groups.len()];
     for (stack, number) in merged.stacks().zip(1..) {
         let places = stack
             .frames
             .iter()
             .flat_map(|frame| frames.of_frame(*frame));
-        for (depth, place) in places.enumerate() {
+        let mut places = places.peekable();
+        // Else the own weights would be less than all.
+        let instead = places.peek().is_none().then_some(&stackless);
+        for (depth, place) in places.chain(instead).enumerate() {
             let Some(line) = lines.get_mut(*place as usize) else {
                 continue;
             };
@@ -104,6 +109,16 @@ fn in_answer((line, of): (Line, ShownFunction)) -> TopFunction {
         kind: of.kind.word().to_owned(),
         own: line.own.into(),
         total: line.total.into(),
+    }
+}
+
+/// What samples without a single frame are counted at.
+fn no_stack() -> ShownFunction {
+    ShownFunction {
+        name: "[no stack]".into(),
+        file: "".into(),
+        binary: "".into(),
+        kind: ShownKind::Unplaced,
     }
 }
 

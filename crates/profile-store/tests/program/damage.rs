@@ -107,6 +107,52 @@ fn a_damaged_file_is_named_and_harms_nothing_else() {
     }
 }
 
+/// What docs/profile-table.md says of files without a copy.
+#[test]
+fn what_is_damaged_and_deleted_takes_only_what_it_had() {
+    let filled = tempfile::tempdir().expect("a folder");
+    {
+        let server = start(filled.path());
+        for service in ["early", "other"] {
+            let message = message(service, 3);
+            assert_eq!(post(&server, OTLP, &[PROTOBUF], &message).status, 200);
+        }
+    }
+    let total = |server: &Server, service| -> i64 {
+        let answer = of_service(server, service);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let answer: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+        answer["total"]["count"].as_i64().expect("a number")
+    };
+    for kind in ["seg", ".stacks.", ".frames.", ".series."] {
+        let copied = tempfile::tempdir().expect("a folder");
+        copy(filled.path(), copied.path());
+        let all = files(copied.path(), kind);
+        assert!(!all.is_empty(), "{kind}");
+        // The first message's, and of the dictionary all.
+        let gone = if kind == "seg" { &all[..1] } else { &all[..] };
+        for file in gone {
+            std::fs::remove_file(file).expect("removed");
+        }
+        let server = start(copied.path());
+        let totals = ["early", "other"].map(|service| total(&server, service));
+        match kind {
+            "seg" => assert!(totals[0] == 0 && totals[1] > 0, "{totals:?}"),
+            _ => assert!(totals.iter().all(|total| *total > 0), "{kind}: {totals:?}"),
+        }
+        let top = of_service(&server, "early").text();
+        let is_lost = matches!(kind, ".stacks." | ".frames.");
+        assert_eq!(top.contains("stack not found"), is_lost, "{kind}: {top}");
+        let by_host = "/query/series?group_by=host&from=now-5h&to=now-150m";
+        let lines = ask(&server, by_host);
+        assert_eq!(lines.status, 200, "{}", lines.text());
+        let lines = lines.text();
+        let is_lost = kind == ".series.";
+        let is_said = lines.contains("[label set not found]");
+        assert_eq!(is_said, is_lost, "{kind}: {lines}");
+    }
+}
+
 fn message(service: &str, hours_ago: u64) -> Vec<u8> {
     protobuf(&Recipe {
         services: vec![service.to_owned()],

@@ -14,7 +14,7 @@ use unhex_testkit::server::{Home, Server};
 use unhex_testkit::{http, run};
 
 use crate::asked::{ask, json};
-use crate::{PROGRAM, post};
+use crate::{PROGRAM, metric, post};
 
 /// What the acceptance allows: a minute from the upload to names on old data.
 const A_MINUTE: Duration = Duration::from_mins(1);
@@ -204,4 +204,10 @@ fn a_profile_gets_names_from_a_later_upload_and_better_names_from_a_better_one()
             .then_some(())
     });
     drop(symbols);
+    let requests = |outcome| {
+        let name = format!("unhex_store_name_requests_total{{outcome=\"{outcome}\"}}");
+        metric(&store, &name)
+    };
+    assert!(requests("answered") >= 3.0 && requests("failed") >= 1.0);
+    assert!(metric(&store, "unhex_store_name_bytes") > 0.0);
 }

@@ -7,6 +7,7 @@
 
 mod alert;
 mod asked;
+mod bounds;
 mod damage;
 mod deletion;
 mod documents;

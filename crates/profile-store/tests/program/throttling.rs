@@ -10,6 +10,7 @@ use unhex_testkit::run;
 use unhex_testkit::s3_server::S3Server;
 use unhex_testkit::server::{Home, Server};
 
+use crate::asked::ask;
 use crate::message::{Recipe, now_nanos, protobuf};
 use crate::{OTLP, PROGRAM, PROTOBUF, metric, post};
 
@@ -86,6 +87,32 @@ fn an_s3_server_that_throttles_costs_time_and_no_profile() {
     assert!((metric(&server, resent) - 2.0).abs() < f64::EPSILON);
     // Of each message a row for each of its ten stacks.
     assert_eq!(rows_in(ceph, &bucket), 30);
+}
+
+#[test]
+fn a_store_that_gives_no_files_is_no_damage_and_no_mistake() {
+    let Some(ceph) = S3Server::shared() else {
+        return;
+    };
+    let proxy = FaultProxy::before(ceph.endpoint());
+    let bucket = ceph.bucket();
+    let body = protobuf(&Recipe::default());
+    let server = store_over(ceph, &proxy, &bucket);
+    assert_taken(&server, &body);
+    // Of rows, and of what they stand for: each by a server that has read nothing yet.
+    for folder in ["/seg/", "/dic/"] {
+        let server = store_over(ceph, &proxy, &bucket);
+        proxy.fail_where(1_000, throttled(), move |seen| {
+            seen.method == "GET" && seen.path.contains(folder)
+        });
+        let answer = ask(&server, "/query/top");
+        assert_eq!(answer.status, 503, "{folder}: {}", answer.text());
+        assert!(answer.text().contains("urn:unhex:problem:unavailable"));
+        assert_eq!(answer.header("retry-after"), Some("5"));
+        proxy.fail_where(0, Fault::None, |_| false);
+        let answer = ask(&server, "/query/top");
+        assert_eq!(answer.status, 200, "{folder}: {}", answer.text());
+    }
 }
 
 /// The rows of all segments, by their names.

@@ -292,6 +292,34 @@ async fn usage_is_told_by_service() {
     assert!(total > 1_000, "{known:?}");
 }
 
+/// What docs/profile-table.md says of an output without a copy.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_damaged_output_and_its_record_the_segments_count_again() {
+    let objects = crate::replicas::in_memory();
+    let now = Now::at(minute(70));
+    let (replica, _spill) = replica(&objects, &now, at_once());
+    let all = rows(1, 40);
+    put(&objects, now.publish(1), &all).await;
+    now.pass(10);
+    assert_eq!(replica.round().await.unwrap().compacted, 1);
+    let reader = Reader::of(&objects, &now);
+    let before = reader.sums(hour()).await;
+    let keys = crate::replicas::keys(&objects).await;
+    let output = keys.iter().find(|key| key.contains(".samples.")).unwrap();
+    let record = keys.iter().find(|key| key.ends_with(".compaction.json"));
+    objects.put(output, vec![7; 300].into()).await.unwrap();
+    for key in [output, record.unwrap()] {
+        objects.delete(key).await.unwrap();
+    }
+    now.pass(1);
+    let reader = Reader::of(&objects, &now);
+    assert_eq!(reader.sums(hour()).await, before);
+    assert_eq!(reader.files(hour()).await, (1, 0, 0));
+    // And they are compacted anew.
+    now.pass(10);
+    assert_eq!(replica.round().await.unwrap().compacted, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_segment_that_cannot_be_read_stops_its_hour_alone() {
     let objects = crate::replicas::in_memory();

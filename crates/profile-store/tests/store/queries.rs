@@ -376,6 +376,37 @@ async fn free_labels_select_and_group_by_the_dictionary_of_series() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_label_set_that_came_after_the_listing_is_found_and_one_that_is_nowhere_is_said() {
+    let asked = Asked::at(minute(600)).await;
+    let hosts = ["host-a", "host-b", "host-c"].map(labelled);
+    let of = |host: usize, count| Row {
+        series: hosts[host].id().0,
+        ..row_of((0, 5, 1, false, false, count))
+    };
+    let by = LinesBy {
+        labels: vec!["host".to_owned()],
+        step_seconds: 3_600,
+    };
+    let everything = StackFilter::default();
+    let all = question("{}", minute(0), minute(60));
+    let told = async || {
+        let lines = asked.queries.series(&all, &everything, &by).await;
+        let lines = lines.unwrap().lines;
+        let labels = lines.iter().map(|line| line.labels[0].to_string());
+        labels.collect::<BTreeSet<String>>()
+    };
+    asked.series(hour(), &hosts[..1]).await;
+    asked.append(1, &[of(0, 3)]).await;
+    assert_eq!(told().await, ["host-a".to_owned()].into());
+    asked.series(hour(), &hosts[1..2]).await;
+    asked.append(2, &[of(1, 4), of(2, 5)]).await;
+    // Which files the hour has is listed anew; which label sets it has was listed a moment ago.
+    asked.now.pass(1);
+    let expected = ["host-a", "host-b", "[label set not found]"];
+    assert_eq!(told().await, expected.map(str::to_owned).into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn coverage_adds_up_and_says_what_is_missing_of_which_binary() {
     let (asked, all) = a_day().await;
     asked.server.know(

@@ -1,7 +1,9 @@
 //! Names by the symbol server: what is asked, what is remembered and for how long.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use tokio::net::TcpListener;
 use unhex_api::client::{ClientOptions, RetryPolicy};
 use unhex_api::quality::Quality;
 use unhex_api::symbolize::{AddressKind, ModuleStatus};
@@ -16,9 +18,13 @@ use crate::symbol_server::{Known, SymbolServer};
 const LONG: Duration = Duration::from_hours(1);
 
 fn symbols(server: &SymbolServer, recheck: Duration) -> Symbols {
-    let options = SymbolsOptions {
+    Symbols::new(options(&server.url(), recheck)).unwrap()
+}
+
+fn options(url: &str, recheck: Duration) -> SymbolsOptions {
+    SymbolsOptions {
         client: Some(ClientOptions {
-            server: server.url(),
+            server: url.to_owned(),
             retries: RetryPolicy {
                 attempts_max: 1,
                 ..RetryPolicy::default()
@@ -29,8 +35,7 @@ fn symbols(server: &SymbolServer, recheck: Duration) -> Symbols {
         recheck,
         wait: Duration::from_secs(20),
         rest: Duration::ZERO,
-    };
-    Symbols::new(options).unwrap()
+    }
 }
 
 fn place(build_id: &str, address: CodeAddress) -> NativeFrame {
@@ -103,6 +108,35 @@ async fn many_places_are_one_unobserved_question_and_remembered() {
     assert_eq!(functions(&again, &places[0]), ["inner", "outer"]);
     assert_eq!(server.asked().len(), 0);
     assert!(symbols.remembered_bytes() > 0);
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_waited_for_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let silent = tokio::spawn(async move {
+        let mut open = Vec::new();
+        loop {
+            open.push(listener.accept().await.unwrap());
+        }
+    });
+    let options = SymbolsOptions {
+        wait: Duration::from_millis(300),
+        rest: LONG,
+        ..options(&url, LONG)
+    };
+    let symbols = Symbols::new(options).unwrap();
+    let places = [link("aa", 1)];
+    for spared in [0, 1, 2] {
+        let names = resolve(&symbols, &places).await;
+        let lacking = names.lacking().unwrap();
+        assert_eq!(&*lacking.detail, "the symbol server takes too long");
+        assert_eq!(names.outcome(&places[0]).outcome, Outcome::Unavailable);
+        let counters = symbols.counters();
+        let counted = [&counters.late, &counters.spared].map(|count| count.load(Relaxed));
+        assert_eq!(counted, [1, spared]);
+    }
+    silent.abort();
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ pub struct FramesWanted(pub Arc<FxHashSet<FrameHash>>);
 /// The label sets of some files, all or those that are wanted.
 ///
 /// # Errors
-/// If a file is gone ([`FileError::is_absence`]: list again) or damaged.
+/// If a file is gone ([`FileError::is_absence`]: list again) or cannot be read.
 pub async fn read_series(
     objects: &Objects,
     files: &[DictionaryFile],
@@ -61,7 +61,7 @@ pub async fn read_series(
 /// The frames of stacks, leaf first, by number. Those that no file has are left out.
 ///
 /// # Errors
-/// If a file is gone ([`FileError::is_absence`]: list again) or damaged.
+/// If a file is gone ([`FileError::is_absence`]: list again) or cannot be read.
 pub async fn read_stacks(
     objects: &Objects,
     files: &[DictionaryFile],
@@ -89,7 +89,7 @@ pub async fn read_stacks(
 /// What is kept of frames, by number. Those that no file has are left out.
 ///
 /// # Errors
-/// If a file is gone ([`FileError::is_absence`]: list again) or damaged.
+/// If a file is gone ([`FileError::is_absence`]: list again) or cannot be read.
 pub async fn read_frames(
     objects: &Objects,
     files: &[DictionaryFile],
@@ -140,7 +140,7 @@ fn batches<'a>(
     selection: &'a Selection,
 ) -> impl Stream<Item = Result<(DictionaryFile, RecordBatch), FileError>> + 'a {
     let opened = stream::iter(files.iter().copied()).map(move |file| async move {
-        let named = move |source| FileError::Damaged {
+        let named = move |source| FileError::Unreadable {
             key: file.name.to_string(),
             source,
         };

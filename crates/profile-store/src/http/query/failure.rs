@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::engine::EngineError;
+use crate::files::is_of_store;
 use crate::http::error::{ApiError, ApiErrorKind};
 use crate::query::{QueryError, TurnError, Window};
 use crate::reading::ReadingError;
@@ -12,11 +13,17 @@ pub(super) async fn answered<T>(
     window: Window,
     work: impl Future<Output = Result<T, QueryError>>,
 ) -> Result<T, ApiError> {
-    match app.turns.run(work).await {
-        Ok(answer) => Ok(answer),
-        Err(TurnError::Query(error)) => {
-            Err(without_answer(app.queries.explained(window, error).await))
+    // The work of a query is large.
+    let work = Box::pin(work);
+    let explained = async {
+        match work.await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(Box::pin(app.queries.explained(window, error)).await),
         }
+    };
+    match app.turns.run(explained).await {
+        Ok(answer) => Ok(answer),
+        Err(TurnError::Query(error)) => Err(without_answer(error)),
         Err(error) => Err(failed(&error)),
     }
 }
@@ -41,9 +48,9 @@ fn without_answer(error: QueryError) -> ApiError {
             ApiError::new(ApiErrorKind::Unprocessable, detail).with_source(error)
         }
         QueryError::Engine(EngineError::Gone(_) | EngineError::Ended)
+        | QueryError::StoreAway { .. }
         | QueryError::Reading(ReadingError::Objects(_) | ReadingError::RecordGone(_)) => {
-            let detail = "the table cannot be read now; the log says why";
-            ApiError::unavailable(detail).with_source(error)
+            unavailable(error)
         }
         QueryError::Damaged { damage, source } => {
             let detail = format!(
@@ -58,6 +65,12 @@ fn without_answer(error: QueryError) -> ApiError {
             );
             ApiError::new(ApiErrorKind::Damaged, detail).with_source(error)
         }
-        _ => ApiError::internal(error),
+        error if is_of_store(&error) => unavailable(error),
+        error => ApiError::internal(error),
     }
+}
+
+fn unavailable(error: QueryError) -> ApiError {
+    let detail = "the table cannot be read now; the log says why";
+    ApiError::unavailable(detail).with_source(error)
 }

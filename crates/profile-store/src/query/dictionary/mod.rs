@@ -72,6 +72,11 @@ impl Dictionary {
         self.hours.objects()
     }
 
+    /// Reads anew which files there are, when asked next.
+    pub(super) fn look_again(&self) {
+        self.hours.forget_all();
+    }
+
     /// The files of an hour.
     pub(super) async fn files(&self, hour: Hour) -> Result<Vec<DictionaryFile>, FileError> {
         let state = self.hours.of(hour).await?;

@@ -51,6 +51,23 @@ fn a_stack_counts_once_for_a_function_that_calls_itself() {
 }
 
 #[test]
+fn samples_without_a_stack_have_a_line_so_that_own_weights_are_all() {
+    let mut merged = Merged::new(ProfileType::cpu());
+    let handle = merged.frame(&named("handle"), &[]);
+    let weight = |value| Weight { count: 1, value };
+    merged.stack(&[handle], weight(5_000_000));
+    merged.stack(&[], weight(3_000_000));
+    assert_eq!(
+        top_of(&merged, TopBy::Function, TopOrder::Own),
+        ["handle named 5 5", "[no stack] unplaced 3 3"]
+    );
+    assert_eq!(
+        top_of(&merged, TopBy::Binary, TopOrder::Own),
+        ["[named] named 5 5", "[no stack] unplaced 3 3"]
+    );
+}
+
+#[test]
 fn the_list_can_be_of_files_and_of_binaries() {
     assert_eq!(
         top_of(&example(), TopBy::Binary, TopOrder::Own),
