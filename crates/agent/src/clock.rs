@@ -34,12 +34,13 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Nanoseconds of `CLOCK_MONOTONIC`.
 #[expect(
     unsafe_code,
     reason = "the standard library does not show CLOCK_MONOTONIC's number, and rustix has it behind a feature that \
               other packages do without"
 )]
-fn monotonic_nanos() -> u64 {
+pub fn monotonic_nanos() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

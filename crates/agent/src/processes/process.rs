@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use unhex_symbols::address::{FileOffset, LinkAddress, ProcessAddress};
-use unhex_symbols::segments::Mapping;
+use unhex_symbols::segments::{LoadSegment, Mapping};
 
 use super::Binary;
 
@@ -51,13 +51,32 @@ impl Region {
             .link_address_of_process(address, self.mapping)
     }
 
-    /// What is to be added to a link address to get the address in the process; wraps around.
+    /// What is to be added to a link address to get the address in the process; wraps around. `None` where no executable
+    /// segment is mapped.
+    ///
+    /// The mapping begins with the page of its segment, and so before it where the linker put segments one behind
+    /// another: the byte at its start can be one of the segment before, which lies elsewhere.
     pub fn bias(&self) -> Option<u64> {
-        let linked = self
+        let first = self.mapping.file_offset.0;
+        let length = self.mapping.end.0.checked_sub(self.mapping.start.0)?;
+        let end = first.saturating_add(length);
+        let has_bytes_here = |segment: &&LoadSegment| {
+            let segment_end = segment.file_offset.saturating_add(segment.file_size_bytes);
+            segment.file_offset < end && first < segment_end
+        };
+        let mut segments = self
             .binary
             .segments
-            .link_address_of_offset(FileOffset(self.mapping.file_offset.0))?;
-        Some(self.mapping.start.0.wrapping_sub(linked.0))
+            .0
+            .iter()
+            .filter(|segment| segment.executable);
+        let segment = segments.find(has_bytes_here)?;
+        let file_start = self.mapping.start.0.wrapping_sub(first);
+        Some(
+            file_start
+                .wrapping_add(segment.file_offset)
+                .wrapping_sub(segment.address),
+        )
     }
 }
 
@@ -109,6 +128,11 @@ impl Process {
     /// of that number.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
+    }
+
+    /// When it was read from `/proc`, in nanoseconds of `CLOCK_MONOTONIC`; 0 if it is known by records of changes alone.
+    pub fn read_nanos(&self) -> u64 {
+        self.read_nanos
     }
 
     /// Adds a mapping; what it covers of others is gone from them, as the kernel does it.

@@ -64,6 +64,32 @@ fn other_mappings_are_another_generation_also_those_of_another_process_of_that_n
     assert_ne!(processes.get(id).unwrap().generation(), first);
 }
 
+#[test]
+fn the_bias_is_that_of_the_executable_segment_also_where_the_page_begins_with_another_one() {
+    // As lld lays them out: the first page of the code is the last of what is read only.
+    let segment = |address, file_offset, executable| LoadSegment {
+        address,
+        file_offset,
+        file_size_bytes: 0x1234,
+        memory_size_bytes: 0x1234,
+        align: 0x1000,
+        executable,
+    };
+    let mut region = region(0x7000_0000, 0x7000_3000);
+    region.binary = Arc::new(Binary {
+        segments: LoadSegments(vec![
+            segment(0x20_0000, 0, false),
+            segment(0x20_2234, 0x1234, true),
+        ]),
+        ..Binary::anonymous()
+    });
+    let linked = region.link_address(ProcessAddress(0x7000_0300)).unwrap();
+    assert_eq!(linked, LinkAddress(0x20_2300));
+    assert_eq!(region.bias().unwrap().wrapping_add(linked.0), 0x7000_0300);
+    region.binary = Arc::new(Binary::anonymous());
+    assert_eq!(region.bias(), None);
+}
+
 fn id_of(child: &std::process::Child) -> ProcessId {
     ProcessId(child.id())
 }
