@@ -16,6 +16,7 @@ pub mod kubelet;
 pub mod labels;
 pub mod limits;
 pub mod metrics;
+pub mod naming;
 pub mod perf_events;
 pub mod processes;
 pub mod profile;

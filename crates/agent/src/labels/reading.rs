@@ -176,6 +176,33 @@ mod tests {
     }
 
     #[test]
+    fn a_context_that_this_process_publishes_is_read_from_its_memory() {
+        // ProcessContext { resource { attributes { key: "service.name" value { string: "shop" } } } }
+        let payload = b"\x0a\x18\x0a\x16\x0a\x0cservice.name\x12\x06\x0a\x04shop";
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let file = File::from(rustix::fs::memfd_create("OTEL_CTX", flags).unwrap());
+        let mut header = b"OTEL_CTX".to_vec();
+        header.extend(2_u32.to_ne_bytes());
+        header.extend(u32::try_from(payload.len()).unwrap().to_ne_bytes());
+        header.extend(1_u64.to_ne_bytes());
+        header.extend(
+            u64::try_from(payload.as_ptr().addr())
+                .unwrap()
+                .to_ne_bytes(),
+        );
+        file.write_all_at(&header, 0).unwrap();
+        let mapping = memmap2::MmapOptions::new().len(header.len()).map_raw(&file);
+        let mapping = mapping.unwrap();
+        let own = ProcessId(std::process::id());
+        let evidence = ProcFolder::new("/proc", Vec::new()).evidence(own).unwrap();
+        let service = ("service.name".to_owned(), "shop".to_owned());
+        assert_eq!(evidence.context.unwrap().attributes, [service]);
+        drop(mapping);
+        let evidence = ProcFolder::new("/proc", Vec::new()).evidence(own).unwrap();
+        assert_eq!(evidence.context, None);
+    }
+
+    #[test]
     fn this_process_can_be_read() {
         let evidence = ProcFolder::new("/proc", Vec::new()).evidence(ProcessId(std::process::id()));
         let evidence = evidence.unwrap();

@@ -19,6 +19,8 @@ const MAP_BYTES_MAX: u64 = 32 << 20;
 const NAMES_MAX: usize = 200_000;
 /// Bytes of a name, which is cut there: those of Node.js have a path in them.
 const NAME_BYTES_MAX: usize = 512;
+/// Names of all maps together, some 50 MB of memory; beyond it the maps go that were not asked for longest.
+const NAMES_TOTAL_MAX: usize = 500_000;
 /// Processes whose maps are kept, those that were not asked for longest out.
 const MAPS_MAX: usize = 64;
 /// How old what was read may become before the file is looked at again: runtimes append to it all the time.
@@ -58,7 +60,9 @@ impl PerfMap {
     /// The names of a file of lines `START SIZE name`, in hexadecimal digits. Of names for one address the last counts: memory is
     /// used again.
     pub fn of(text: &str) -> Self {
-        let mut ranges: Vec<Range> = text.lines().filter_map(range).take(NAMES_MAX).collect();
+        let mut ranges: Vec<Range> = text.lines().filter_map(range).collect();
+        // What was written last counts.
+        ranges.drain(..ranges.len().saturating_sub(NAMES_MAX));
         // The sort is stable, so that the last of several stays behind the others.
         ranges.sort_by_key(|range| range.start);
         let mut kept: Vec<Range> = Vec::with_capacity(ranges.len());
@@ -111,9 +115,7 @@ impl PerfMaps {
     /// The name at an address of a process, if its runtime wrote one.
     pub fn name(&mut self, process: ProcessId, address: u64, now: Instant) -> Option<&str> {
         if !self.maps.contains_key(&process) && self.maps.len() >= MAPS_MAX {
-            let oldest = self.maps.iter().min_by_key(|(_, entry)| entry.used_at);
-            let oldest = oldest.map(|(process, _)| *process)?;
-            self.maps.remove(&oldest);
+            self.forget_oldest(process);
         }
         let is_new = !self.maps.contains_key(&process);
         let entry = self.maps.entry(process).or_insert_with(|| Entry {
@@ -126,8 +128,25 @@ impl PerfMaps {
         if is_new || now.saturating_duration_since(entry.looked_at) > AGE_MAX {
             entry.looked_at = now;
             entry.look(&self.proc.join(process.0.to_string()), process);
+            while self.names() > NAMES_TOTAL_MAX && self.maps.len() > 1 {
+                self.forget_oldest(process);
+            }
         }
-        entry.map.name(address)
+        self.maps.get(&process)?.map.name(address)
+    }
+
+    /// Names of all maps.
+    fn names(&self) -> usize {
+        self.maps.values().map(|entry| entry.map.ranges.len()).sum()
+    }
+
+    /// Forgets the map that was not asked for longest, but not that of a process.
+    fn forget_oldest(&mut self, but: ProcessId) {
+        let others = self.maps.iter().filter(|(process, _)| **process != but);
+        let oldest = others.min_by_key(|(_, entry)| entry.used_at);
+        if let Some(oldest) = oldest.map(|(process, _)| *process) {
+            self.maps.remove(&oldest);
+        }
     }
 }
 
@@ -262,6 +281,28 @@ mod tests {
             PerfMaps::new(root.path()).name(ProcessId(7), 0x1000, Instant::now()),
             None
         );
+    }
+
+    #[test]
+    fn all_maps_together_have_a_bounded_number_of_names() {
+        let root = tempfile::tempdir().unwrap();
+        let mut maps = PerfMaps::new(root.path());
+        let start = Instant::now();
+        let lines: Vec<String> = (1..=NAMES_MAX).map(|at| format!("{at:x} 1 f")).collect();
+        let text = lines.join("\n");
+        for (process, second) in [(7, 0), (8, 1), (9, 2)] {
+            let tmp = root.path().join(process.to_string()).join("root/tmp");
+            fs::create_dir_all(&tmp).unwrap();
+            fs::write(tmp.join(format!("perf-{process}.map")), &text).unwrap();
+            let now = start + Duration::from_secs(second);
+            assert_eq!(maps.name(ProcessId(process), 1, now), Some("f"));
+        }
+        let mut kept: Vec<u32> = maps.maps.keys().map(|process| process.0).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, [8, 9]);
+        // Of a map with too many names those that were written last count.
+        let one_more = format!("fffffff 1 last\n1 1 new\n{text}");
+        assert_eq!(PerfMap::of(&one_more).name(0xfff_ffff), None);
     }
 
     #[test]
