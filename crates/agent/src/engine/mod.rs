@@ -1,5 +1,8 @@
 //! Who takes the samples: one seam, behind it what the kernel offers on this host.
 
+#[cfg(target_arch = "x86_64")]
+pub mod ebpf;
+
 use crate::processes::Processes;
 use crate::sample::{Sample, Stop};
 

@@ -26,6 +26,10 @@ const ROWS_OF_BINARY_MAX: usize = 32 << 20;
 /// Steps of an unwind expression that are looked at: the longest that is followed has nine.
 const EXPRESSION_STEPS_MAX: usize = 16;
 
+/// Bytes between two functions that are no code but padding, so that each begins at a multiple of 16. Nothing runs
+/// there, and without rows for it, tables have half of their length.
+const PADDING_BYTES_MAX: u32 = 15;
+
 /// Bytes of the entries of a procedure linkage table.
 const PLT_ENTRY_LAST_BYTE: u64 = 15;
 
@@ -151,7 +155,12 @@ impl Building {
         let mut rows: Vec<Row> = Vec::with_capacity(self.rows.len() / 2);
         let mut all = self.rows.iter().peekable();
         while let Some(row) = all.next() {
-            let is_overruled = all.peek().is_some_and(|next| next.address == row.address);
+            let next = all
+                .peek()
+                .map(|next| next.address.saturating_sub(row.address));
+            let is_overruled = next.is_some_and(|bytes| {
+                bytes == 0 || (row.word == Word::GAP && bytes <= PADDING_BYTES_MAX)
+            });
             let is_repeated = rows.last().is_some_and(|last| last.word == row.word);
             if !is_overruled && !is_repeated {
                 rows.push(*row);

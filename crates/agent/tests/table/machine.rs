@@ -10,6 +10,15 @@ pub(crate) struct Registers {
     pub(crate) frame: Option<u64>,
 }
 
+impl Registers {
+    pub(crate) fn with_frame_of(self, other: Self) -> Self {
+        Self {
+            frame: other.frame,
+            ..self
+        }
+    }
+}
+
 /// What came out of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
