@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 pub mod ebpf;
+pub mod perf_copy;
 
 use crate::processes::Processes;
 use crate::sample::{Sample, Stop};

@@ -101,6 +101,8 @@ pub struct SampleRecord<'ring> {
     pub registers: Option<UserRegisters>,
     /// A copy of the stack from the stack pointer on.
     pub stack: &'ring [u8],
+    /// How long the copy could have been.
+    pub stack_room_bytes: usize,
 }
 
 /// Registers of a process, in the order of their bits.
@@ -112,6 +114,17 @@ pub struct UserRegisters {
     pub values: [u64; 4],
 }
 
+/// Where in a record its time stands, by its header; `None` if it is too short to have one.
+pub(super) fn time_offset(header: &[u8]) -> Option<usize> {
+    let size = size_bytes(header)?;
+    let offset = match Fields(header).u32()? {
+        RECORD_SAMPLE => HEADER_BYTES.checked_add(16)?,
+        _ => size.checked_sub(16)?,
+    };
+    let after_header = offset >= HEADER_BYTES.checked_add(8)?;
+    (after_header && offset.checked_add(8)? <= size).then_some(offset)
+}
+
 /// The size of a record by its header; `None` if no record has such a header.
 pub(super) fn size_bytes(header: &[u8]) -> Option<usize> {
     let size = usize::from(u16::from_ne_bytes(header.get(6..8)?.try_into().ok()?));
@@ -121,17 +134,7 @@ pub(super) fn size_bytes(header: &[u8]) -> Option<usize> {
 impl<'ring> Stamped<'ring> {
     /// When a record was made, without the rest of it.
     pub fn time_of(bytes: &[u8]) -> Option<u64> {
-        let mut header = Fields(bytes);
-        let kind = header.u32()?;
-        let at = if kind == RECORD_SAMPLE {
-            HEADER_BYTES.checked_add(16)?
-        } else {
-            bytes
-                .len()
-                .checked_sub(16)
-                .filter(|&at| at >= HEADER_BYTES.saturating_add(8))?
-        };
-        Fields(bytes.get(at..)?).u64()
+        Fields(bytes.get(time_offset(bytes)?..)?).u64()
     }
 
     /// A whole record with its header; `None` if it is shorter than its kind has to be. `registers` are those that
@@ -222,9 +225,9 @@ fn sample(mut fields: Fields<'_>, registers: SampledRegisters) -> Option<SampleR
         0 => None,
         mask => user_registers(&mut fields, mask),
     };
-    let stack = match registers {
+    let (stack, stack_room_bytes) = match registers {
         Some(_) => copied_stack(&mut fields).unwrap_or_default(),
-        None => &[],
+        None => (&[][..], 0),
     };
     Some(SampleRecord {
         process: ProcessId(process),
@@ -233,6 +236,7 @@ fn sample(mut fields: Fields<'_>, registers: SampledRegisters) -> Option<SampleR
         kernel,
         registers,
         stack,
+        stack_room_bytes,
     })
 }
 
@@ -255,14 +259,14 @@ fn user_registers(fields: &mut Fields<'_>, mask: u64) -> Option<UserRegisters> {
 }
 
 /// The room for the copy has the size that was asked for; how much of it was filled stands behind.
-fn copied_stack<'ring>(fields: &mut Fields<'ring>) -> Option<&'ring [u8]> {
+fn copied_stack<'ring>(fields: &mut Fields<'ring>) -> Option<(&'ring [u8], usize)> {
     let room = usize::try_from(fields.u64()?).ok()?;
     if room == 0 {
         return None;
     }
     let copy = fields.bytes(room)?;
     let filled = usize::try_from(fields.u64()?).ok()?;
-    copy.get(..filled.min(room))
+    Some((copy.get(..filled.min(room))?, room))
 }
 
 /// Numbers one after another, in the order of bytes that this machine has: the kernel writes them for us.

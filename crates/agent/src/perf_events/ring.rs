@@ -81,6 +81,22 @@ impl Ring {
         self.head = self.control(HEAD_OFFSET).load(Ordering::Acquire);
     }
 
+    /// When the next record of those that were there at the last update was made, in nanoseconds of `CLOCK_MONOTONIC`;
+    /// 0 for one that does not say.
+    pub fn next_time(&self) -> Option<u64> {
+        if self.head == self.next {
+            return None;
+        }
+        let header = self.data(self.place(self.next), record::HEADER_BYTES);
+        let offset = record::time_offset(header).and_then(|offset| u64::try_from(offset).ok());
+        // Both records and times are aligned to 8 bytes: none goes around the end.
+        let time = offset.map(|offset| self.data(self.place(self.next.wrapping_add(offset)), 8));
+        Some(
+            time.and_then(|time| time.try_into().ok())
+                .map_or(0, u64::from_ne_bytes),
+        )
+    }
+
     /// The next record of those that were there at the last update, whole.
     pub fn peek(&mut self) -> Option<&[u8]> {
         let there = usize::try_from(self.head.wrapping_sub(self.next)).ok()?;
@@ -210,14 +226,17 @@ impl PerProcessor {
         self.rings.iter().map(|(_, event, _)| event)
     }
 
-    /// From now on events that are opened later are opened with these settings.
-    pub fn set_settings(&mut self, settings: Settings) {
-        self.settings = settings;
-    }
-
     /// The rings.
     pub fn rings(&mut self) -> impl Iterator<Item = &mut Ring> {
         self.rings.iter_mut().map(|(_, _, ring)| ring)
+    }
+
+    /// The ring whose next record is the oldest of all, if it is not newer than that, and when it was made.
+    pub fn earliest(&mut self, until_nanos: u64) -> Option<(u64, &mut Ring)> {
+        let rings = self.rings.iter_mut();
+        let next = rings.filter_map(|(_, _, ring)| Some((ring.next_time()?, ring)));
+        next.min_by_key(|&(time, _)| time)
+            .filter(|&(time, _)| time <= until_nanos)
     }
 
     /// Bytes of memory that all rings take.

@@ -5,5 +5,9 @@
 
 #![cfg(test)]
 
+mod chains;
+mod engines;
 mod privileges;
+mod programs;
 mod sideband;
+mod symbols;

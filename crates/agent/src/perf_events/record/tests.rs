@@ -166,7 +166,7 @@ fn a_sample_has_the_kernel_registers_and_what_was_copied_of_the_stack() {
     let registers = sample.registers.unwrap();
     assert!(registers.is_64_bit);
     assert_eq!(registers.values, [6, 7, 8, 0]);
-    assert_eq!(sample.stack, [9; 12]);
+    assert_eq!((sample.stack, sample.stack_room_bytes), (&[9; 12][..], 16));
 }
 
 #[test]
