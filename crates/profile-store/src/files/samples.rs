@@ -22,7 +22,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// A file with the rows, sorted, those that differ in their count alone as one, and with the requests that they came in written into its footer.
 ///
-/// Counts and values add up to the same sums; a sum beyond 64 bits stays two rows. Costs a sort of the rows by numbers, and memory of 48 bytes a row beside the file.
+/// Counts and values add up to the same sums; a sum beyond 64 bits stays two rows. Costs a sort of the rows by numbers, and memory of some 64 bytes a row beside the file.
 ///
 /// # Errors
 /// If the encoder fails.

@@ -12,6 +12,7 @@ use super::columns::{
     Counted, IsTotal, LabelColumns, counted, integers, stack_hash, stacks, times,
 };
 use super::failure::QueryError;
+use super::only::{Cursor, OnlyStacks, Standing};
 use super::question::TOTAL_LABELS;
 use super::sums::{Group, Interned, LabelSet, Sums};
 use crate::selector::Selector;
@@ -42,8 +43,8 @@ pub(super) struct FoldPlan {
     pub(super) by_stack: bool,
     /// What is asked of them.
     pub(super) asked: Asked,
-    /// Only rows of these stacks, which are sorted.
-    pub(super) stacks: Option<Arc<[StackHash]>>,
+    /// Only rows of these stacks.
+    pub(super) stacks: Option<Arc<OnlyStacks>>,
     /// Only rows of these series.
     pub(super) series: Option<Arc<FxHashSet<i64>>>,
 }
@@ -59,23 +60,8 @@ pub(super) struct Fold {
     selected: Vec<bool>,
     /// The groups in `sums`.
     groups: FxHashMap<GroupKey, u32>,
-    /// Between which of the wanted stacks the last row's is.
-    gap: Gap,
-}
-
-/// The stacks after one that is wanted, to the next that is, by their numbers as integers. Without one it has no end.
-#[derive(Clone, Copy, Debug, Default)]
-struct Gap {
-    after: Option<u128>,
-    to: Option<u128>,
-}
-
-impl Gap {
-    fn has(&self, stack: u128) -> bool {
-        (self.after.is_some() || self.to.is_some())
-            && self.after.is_none_or(|after| after < stack)
-            && self.to.is_none_or(|to| stack <= to)
-    }
+    /// Where the last row's stack is among those of the plan.
+    cursor: Cursor,
 }
 
 /// The label set, series and step of a group.
@@ -162,7 +148,7 @@ impl Fold {
             labels: Interned::default(),
             selected: Vec::new(),
             groups: FxHashMap::default(),
-            gap: Gap::default(),
+            cursor: Cursor::default(),
         }
     }
 
@@ -261,22 +247,16 @@ impl Fold {
         }
     }
 
-    /// Whether a stack is wanted. Rows come in order, so that most are between the same two that are as the row before.
+    /// Whether a stack is wanted; notes it if nobody knows that.
     fn is_wanted(&mut self, stack: StackHash) -> bool {
-        let Some(wanted) = &self.plan.stacks else {
+        let Some(only) = &self.plan.stacks else {
             return true;
         };
-        let number = u128::from_be_bytes(stack.0);
-        if !self.gap.has(number) {
-            let at = wanted.partition_point(|wanted| *wanted < stack);
-            let of = |stack: &StackHash| u128::from_be_bytes(stack.0);
-            let before = at.checked_sub(1).and_then(|at| wanted.get(at));
-            self.gap = Gap {
-                after: before.map(of),
-                to: wanted.get(at).map(of),
-            };
+        let standing = only.standing(stack, &mut self.cursor);
+        if standing == Standing::Unknown {
+            self.sums.note(stack);
         }
-        self.gap.to == Some(number)
+        standing == Standing::Counts
     }
 
     /// The number of a label set.

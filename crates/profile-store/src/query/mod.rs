@@ -14,6 +14,7 @@ mod dictionary;
 mod failure;
 mod fold;
 mod labels;
+mod only;
 mod question;
 mod scan;
 mod segments;
@@ -30,6 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use unhex_pprof::StackHash;
 
 pub use coverage::{Coverage, CoverageBy, CoverageLine, FrameClass, coverage};
 pub use failure::QueryError;
@@ -105,7 +107,7 @@ impl Queries {
         filter: &StackFilter,
     ) -> Result<Merged, QueryError> {
         let sums = self.sums_by_stack(question).await?;
-        let (stacks, names) = self.named(question, &sums).await?;
+        let (stacks, names) = self.named(question, sums.stacks()).await?;
         let profile_type = question.profile_type.clone();
         Ok(filter.apply(stacks.merged(profile_type, &sums, &names)))
     }
@@ -141,7 +143,7 @@ impl Queries {
             ..Keep::default()
         };
         let sums = self.sums(question, &keep).await?;
-        let (stacks, names) = self.named(question, &sums).await?;
+        let (stacks, names) = self.named(question, sums.stacks()).await?;
         Ok(coverage(&sums, (&stacks, &names), by))
     }
 
@@ -149,12 +151,16 @@ impl Queries {
         scan::sums((&self.engine, &self.readings), question, keep).await
     }
 
-    /// What the stacks of some sums are, and the names of their frames.
-    async fn named(&self, question: &Question, sums: &Sums) -> Result<(Stacks, Names), QueryError> {
+    /// What some stacks are, and the names of their frames.
+    async fn named(
+        &self,
+        question: &Question,
+        stacks: impl Iterator<Item = StackHash>,
+    ) -> Result<(Stacks, Names), QueryError> {
         let services = question.selector.values_of("service");
         let services = services.map(|services| services.into_iter().map(Arc::from).collect());
         let (dictionary, symbols) = (Arc::clone(&self.dictionary), Arc::clone(&self.symbols));
-        let (hours, stacks) = (question.window.hours(), sums.stacks().collect());
+        let (hours, stacks) = (question.window.hours(), stacks.collect());
         let work = async move {
             let stacks = dictionary.stacks(hours, &services, stacks).await?;
             let names = symbols.resolve(&stacks.wanted()).await;

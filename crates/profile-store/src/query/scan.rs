@@ -12,11 +12,11 @@ use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use rustc_hash::FxHashSet;
 use tokio::task::JoinSet;
-use unhex_pprof::StackHash;
 
 use super::columns::IsTotal;
 use super::failure::QueryError;
 use super::fold::{Asked, Fold, FoldPlan};
+use super::only::OnlyStacks;
 use super::question::{Question, TOTAL_LABELS};
 use super::sums::Sums;
 use super::window::Window;
@@ -40,8 +40,8 @@ pub(super) struct Keep {
     pub(super) stacks: bool,
     /// What is asked of rows.
     pub(super) asked: Asked,
-    /// Only these stacks, sorted.
-    pub(super) only_stacks: Option<Arc<[StackHash]>>,
+    /// Only these stacks.
+    pub(super) only_stacks: Option<Arc<OnlyStacks>>,
     /// Only these series.
     pub(super) only_series: Option<Arc<FxHashSet<i64>>>,
 }

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::failure::QueryError;
 use super::fold::Asked;
+use super::only::{OnlyStacks, Others};
 use super::question::{Question, TOTAL_LABELS};
 use super::scan::Keep;
 use super::sums::{Group, Sums};
@@ -73,21 +74,14 @@ impl Queries {
             only_series: series_ids(question, series.as_ref()),
             ..Keep::default()
         };
-        let mut names_lacking = None;
-        if !filter.is_empty() {
-            keep.stacks = true;
-            keep.asked = Asked::WhatAlone;
-            let sums = self.sums(question, &keep).await?;
-            let (stacks, names) = self.named(question, &sums).await?;
-            names_lacking = names.lacking().cloned();
-            keep.only_stacks = Some(stacks.kept(&names, filter));
-            keep.stacks = false;
-            keep.asked = Asked::HowMuch;
-        }
         keep.labels = by.labels.iter().any(|label| !is_of_series(label));
         keep.series = needs_series;
         keep.step_micros = Some(i64::from(by.step_seconds.max(1)) * 1_000_000);
-        let sums = self.sums(question, &keep).await?;
+        let (sums, names_lacking) = if filter.is_empty() {
+            (self.sums(question, &keep).await?, None)
+        } else {
+            self.sums_of_kept(question, filter, keep).await?
+        };
         if needs_series && lacks_any(&sums, series.as_ref()) {
             // They came after the listings.
             self.dictionary.look_again();
@@ -114,6 +108,56 @@ impl Queries {
             lines,
             names_lacking,
         })
+    }
+}
+
+impl Queries {
+    /// The sums of the stacks that the filter keeps.
+    ///
+    /// Which stacks there are is asked of the newest hour alone, and what they are: with few exceptions they are those of all hours. So all rows are read once, and
+    /// only where stacks were met that the newest hour has not, and the filter keeps some of these, once more.
+    async fn sums_of_kept(
+        &self,
+        question: &Question,
+        filter: &StackFilter,
+        mut keep: Keep,
+    ) -> Result<(Sums, Option<NamesLacking>), QueryError> {
+        let newest = Question {
+            window: question.window.newest(),
+            ..question.clone()
+        };
+        let what_alone = Keep {
+            stacks: true,
+            asked: Asked::WhatAlone,
+            only_series: keep.only_series.clone(),
+            ..Keep::default()
+        };
+        let known = self.sums(&newest, &what_alone).await?;
+        let (stacks, names) = self.named(question, known.stacks()).await?;
+        let mut lacking = names.lacking().cloned();
+        let kept = stacks.kept(&names, filter);
+        let only = OnlyStacks::new(known.stacks(), &kept, Others::Noted);
+        keep.only_stacks = Some(Arc::new(only));
+        let mut sums = self.sums(question, &keep).await?;
+        let others = sums.take_noted();
+        if others.is_empty() {
+            return Ok((sums, lacking));
+        }
+        let (stacks, names) = self.named(question, others.into_iter()).await?;
+        lacking = match (lacking, names.lacking()) {
+            (Some(known), Some(others)) => Some(NamesLacking {
+                frames: known.frames.saturating_add(others.frames),
+                ..known
+            }),
+            (lacking, others) => lacking.or_else(|| others.cloned()),
+        };
+        let kept = stacks.kept(&names, filter);
+        if !kept.is_empty() {
+            let only = OnlyStacks::new([], &kept, Others::LeftOut);
+            keep.only_stacks = Some(Arc::new(only));
+            sums.merge(self.sums(question, &keep).await?);
+        }
+        Ok((sums, lacking))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::StackHash;
 
 use crate::view::Weight;
@@ -31,6 +31,8 @@ pub struct Sums {
     places: FxHashMap<(u32, StackHash), u32>,
     /// Behind the sum that was added to last. Files are sorted alike, so that it is mostly the next one, and nothing has to be looked up.
     next: usize,
+    /// Stacks that were met and not added up, since nobody knows yet whether they count.
+    noted: FxHashSet<StackHash>,
 }
 
 /// What is counted of a stack in a group.
@@ -115,10 +117,11 @@ impl Sums {
 
     /// Adds all of another's.
     pub(super) fn merge(&mut self, other: Self) {
-        if self.all.is_empty() {
+        if self.all.is_empty() && self.noted.is_empty() {
             *self = other;
             return;
         }
+        self.noted.extend(other.noted);
         let numbers = other.groups.items.iter();
         let numbers: Vec<u32> = numbers.map(|group| self.groups.number(group)).collect();
         for sum in other.all {
@@ -136,6 +139,17 @@ impl Sums {
         self.all.capacity() * size_of::<Sum>()
             + self.places.capacity() * place * 8 / 7
             + self.groups.items.capacity() * group
+            + self.noted.capacity() * (size_of::<StackHash>() + 1) * 8 / 7
+    }
+
+    /// Notes a stack.
+    pub(super) fn note(&mut self, stack: StackHash) {
+        self.noted.insert(stack);
+    }
+
+    /// Takes what was noted out.
+    pub(super) fn take_noted(&mut self) -> FxHashSet<StackHash> {
+        std::mem::take(&mut self.noted)
     }
 
     /// Each sum with what it is of.
@@ -146,7 +160,7 @@ impl Sums {
 
     /// The distinct stacks.
     pub fn stacks(&self) -> impl Iterator<Item = StackHash> {
-        let all: rustc_hash::FxHashSet<StackHash> = self.all.iter().map(|sum| sum.stack).collect();
+        let all: FxHashSet<StackHash> = self.all.iter().map(|sum| sum.stack).collect();
         all.into_iter()
     }
 

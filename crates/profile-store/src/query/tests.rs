@@ -7,13 +7,14 @@ use datafusion::arrow::array::{
     ArrayRef, BinaryViewArray, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray,
 };
 use proptest::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_build_id::{IdKind, Identity};
 use unhex_pprof::{CodeAddress, FrameHash, StackHash};
 
 use super::columns::IsTotal;
 use super::coverage::{CoverageBy, coverage};
 use super::fold::{Asked, Fold, FoldPlan};
+use super::only::{OnlyStacks, Others};
 use super::stacks::Stacks;
 use super::sums::{Group, Sums};
 use crate::answers::Outcome;
@@ -88,21 +89,40 @@ fn batch(rows: &[Row]) -> RecordBatch {
     .unwrap()
 }
 
-/// What the plan says, without any of the shortcuts.
-fn naive(rows: &[Row], plan: &FoldPlan) -> BTreeMap<(Group, StackHash), (i128, i128)> {
+/// Which stacks a plan wants: all, some, or some of those that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Some,
+    SomeOfKnown,
+}
+
+const WANTED: [u8; 2] = [1, 3];
+const KNOWN: [u8; 3] = [0, 1, 3];
+
+type Naive = (
+    BTreeMap<(Group, StackHash), (i128, i128)>,
+    FxHashSet<StackHash>,
+);
+
+/// What the plan says, without any of the shortcuts: sums, and what is noted.
+fn naive(rows: &[Row], plan: &FoldPlan, wanted: Wanted) -> Naive {
     let mut sums = BTreeMap::new();
+    let mut noted = FxHashSet::default();
     for row in rows {
         let label = |name: &str| match name {
             "service" => row.labels[0].as_str(),
             "version" => row.labels[1].as_str(),
             _ => row.labels[2].as_str(),
         };
-        let stacks = plan.stacks.as_ref();
         let series = plan.series.as_ref();
-        if !plan.selector.matches(label)
-            || stacks.is_some_and(|only| !only.contains(&hash(row.stack)))
-            || series.is_some_and(|only| !only.contains(&row.series))
-        {
+        if !plan.selector.matches(label) || series.is_some_and(|only| !only.contains(&row.series)) {
+            continue;
+        }
+        if wanted != Wanted::All && !WANTED.contains(&row.stack) {
+            if wanted == Wanted::SomeOfKnown && !KNOWN.contains(&row.stack) {
+                noted.insert(hash(row.stack));
+            }
             continue;
         }
         let step = plan.step_micros.map(|step| row.micros - row.micros % step);
@@ -125,7 +145,7 @@ fn naive(rows: &[Row], plan: &FoldPlan) -> BTreeMap<(Group, StackHash), (i128, i
         sum.0 += i128::from(row.count);
         sum.1 += i128::from(row.count) * i128::from(row.period);
     }
-    sums
+    (sums, noted)
 }
 
 fn told(sums: &Sums) -> BTreeMap<(Group, StackHash), (i128, i128)> {
@@ -134,7 +154,7 @@ fn told(sums: &Sums) -> BTreeMap<(Group, StackHash), (i128, i128)> {
         .collect()
 }
 
-fn plan() -> impl Strategy<Value = FoldPlan> {
+fn plan() -> impl Strategy<Value = (FoldPlan, Wanted)> {
     let selector = prop_oneof![
         Just("{}"),
         Just(r#"{service="a"}"#),
@@ -147,17 +167,33 @@ fn plan() -> impl Strategy<Value = FoldPlan> {
         Just(Some(60_000_000)),
         Just(Some(3_600_000_000))
     ];
-    let only = (any::<bool>(), any::<bool>());
+    let wanted = prop_oneof![
+        Just(Wanted::All),
+        Just(Wanted::Some),
+        Just(Wanted::SomeOfKnown)
+    ];
+    let only = (wanted, any::<bool>());
     (selector, flags, step, only, asked).prop_map(
-        |(selector, (by_labels, by_series, by_stack), step_micros, only, asked)| FoldPlan {
-            selector: selector.parse().unwrap(),
-            by_labels,
-            by_series,
-            step_micros,
-            by_stack,
-            asked,
-            stacks: only.0.then(|| Arc::from([hash(1), hash(3)])),
-            series: only.1.then(|| Arc::new([0, 2].into_iter().collect())),
+        |(selector, (by_labels, by_series, by_stack), step_micros, only, asked)| {
+            let stacks = match only.0 {
+                Wanted::All => None,
+                Wanted::Some => Some(OnlyStacks::new([], &WANTED.map(hash), Others::LeftOut)),
+                Wanted::SomeOfKnown => {
+                    let (known, wanted) = (KNOWN.map(hash), WANTED.map(hash));
+                    Some(OnlyStacks::new(known, &wanted, Others::Noted))
+                }
+            };
+            let plan = FoldPlan {
+                selector: selector.parse().unwrap(),
+                by_labels,
+                by_series,
+                step_micros,
+                by_stack,
+                asked,
+                stacks: stacks.map(Arc::new),
+                series: only.1.then(|| Arc::new([0, 2].into_iter().collect())),
+            };
+            (plan, only.0)
         },
     )
 }
@@ -167,7 +203,7 @@ proptest! {
     fn sums_are_those_of_a_naive_fold_however_rows_are_split(
         mut rows in prop::collection::vec(row(), 0..60),
         cuts in prop::collection::vec(0_usize..60, 0..4),
-        (plan, is_sorted) in (plan(), any::<bool>()),
+        ((plan, wanted), is_sorted) in (plan(), any::<bool>()),
     ) {
         if is_sorted {
             rows.sort_by(|a, b| (&a.labels, a.stack, a.micros).cmp(&(&b.labels, b.stack, b.micros)));
@@ -184,7 +220,9 @@ proptest! {
         for part in parts {
             sums.merge(part.finish());
         }
-        prop_assert_eq!(told(&sums), naive(&rows, &plan));
+        let (expected, noted) = naive(&rows, &plan, wanted);
+        prop_assert_eq!(told(&sums), expected);
+        prop_assert_eq!(sums.take_noted(), noted);
     }
 }
 

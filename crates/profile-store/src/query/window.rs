@@ -61,6 +61,16 @@ impl Window {
         self.to
     }
 
+    /// Its end, from the begin of an hour on, at least an hour of it; or all of it, if it is shorter.
+    #[must_use]
+    pub(super) fn newest(self) -> Self {
+        let an_hour_before = self.to - SignedDuration::from_hours(1);
+        match Hour::of(an_hour_before) {
+            Ok(hour) => Self::new(hour.start().max(self.from), self.to).unwrap_or(self),
+            Err(_) => self,
+        }
+    }
+
     /// How long it is.
     pub fn length(&self) -> SignedDuration {
         self.to.duration_since(self.from)

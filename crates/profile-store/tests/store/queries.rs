@@ -319,6 +319,40 @@ async fn lines_are_of_labels_steps_and_functions() {
     assert_eq!(lines.lines[0].points.len(), 3);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_is_counted_also_in_stacks_that_the_newest_hour_has_not() {
+    let asked = Asked::at(minute(600)).await;
+    let names: &[(u64, &[&str])] = &[(2, &["two"]), (4, &["four"]), (5, &["four"])];
+    asked
+        .server
+        .know(BUILD_ID, Known::found("1", Quality::Symtab, names));
+    let row = |hours: i64, stack, count| Row {
+        micros: minute(hours * 60 + 5).as_microsecond(),
+        stack,
+        ..row_of((0, 5, 1, false, false, count))
+    };
+    let old = [row(0, 2, 1), row(0, 4, 10), row(0, 5, 100)];
+    let new = [row(3, 2, 1_000), row(3, 4, 10_000)];
+    asked.append(1, &old).await;
+    asked.append(2, &new).await;
+    let question = question("{}", minute(0), minute(240));
+    let by = LinesBy {
+        labels: Vec::new(),
+        step_seconds: 3_600,
+    };
+    for (function, counted) in [("^four$", 10_110), ("^two$", 1_001), ("^five$", 0)] {
+        let filter = FilterTexts {
+            function: Some(function),
+            ..FilterTexts::default()
+        };
+        let filter = StackFilter::new(filter).unwrap();
+        let lines = asked.queries.series(&question, &filter, &by).await.unwrap();
+        let total: i128 = lines.lines.iter().map(Line::total).sum();
+        assert_eq!(total, counted * i128::from(old[0].period), "{function}");
+        assert_eq!(lines.names_lacking, None);
+    }
+}
+
 fn labelled(host: &str) -> Arc<Series> {
     let labels = [
         ("deployment", "prod"),
