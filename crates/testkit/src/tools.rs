@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// An external program and the Debian package that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tool {
-    /// The name of the program, looked up on the `PATH`.
+    /// The name of the program, looked up on the `PATH`; or the whole path of a file, of what is no program.
     pub program: &'static str,
     /// The Debian package to install when it is missing.
     pub package: &'static str,
@@ -37,6 +37,8 @@ tools! {
     RUSTC = "rustc" in "rustc";
     /// Go's toolchain: makes programs that profile themselves, and reads profiles.
     GO = "go" in "golang-go";
+    /// Google's library for pprof, in Go.
+    GO_PPROF = "/usr/share/gocode/src/github.com/google/pprof/profile/profile.go" in "golang-github-google-pprof-dev";
     /// Removes symbols.
     STRIP = "strip" in "binutils";
     /// Copies parts of ELF files.
@@ -142,6 +144,10 @@ impl Tool {
     }
 
     fn look_up(self) -> Option<PathBuf> {
+        let whole = Path::new(self.program);
+        if whole.is_absolute() {
+            return whole.exists().then(|| whole.to_owned());
+        }
         let folders = std::env::var_os("PATH")?;
         std::env::split_paths(&folders)
             .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])

@@ -174,8 +174,14 @@ pub(crate) async fn measure_all(folder: &Path, samples: Option<u64>) {
     if fresh.hours().iter().any(|hour| hour.fresh > 0) {
         merge("merge of one service and an hour, fresh", hour().start()).await;
         let compactor = engine(&objects, spill.join("compaction"));
-        compact(&objects, compactor, clock).await;
+        compact(&objects, compactor, clock.clone()).await;
     }
+    // A part of the times below, of which the first step of each is to list what the hour has: replaced segments lie there for a day.
+    let look = async || {
+        let anew = Readings::new(objects.clone(), clock.clone());
+        anew.read(range).await.expect("a reading").hours().len()
+    };
+    report("looking what the hour has", look).await;
     merge("merge of one service, 59 minutes of 60 s rows", cut).await;
     merge(
         "merge of one service and an hour, from totals",

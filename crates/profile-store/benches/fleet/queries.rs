@@ -1,7 +1,7 @@
 //! How long questions take.
 //!
 //! The table is that of one service of the fleet after compaction: 21 days of hourly totals, two more services in the last day, and
-//! one hour of 60 s rows, 22 million. Stacks have 40 frames. The dictionary lies in the last hour alone, which has all that the earlier ones would have. Names come from a server of
+//! one hour of 60 s rows, 14.4 million. Stacks have 40 frames. The dictionary lies in the last hour alone, which has all that the earlier ones would have. Names come from a server of
 //! this process that knows a name for every address. Each question is asked four times: the first time nothing is known, and the best of the other three.
 
 use std::path::Path;

@@ -2,7 +2,7 @@
 //!
 //! 40 hosts of 64 cores are 40 % busy and sampled 19 times a second: 19,456 samples a second, 70 million an hour, 1.7 thousand million a day. How often a
 //! stack of the 20,000 of a service is seen falls with its rank as `1/rank^1.05`. Half of the hosts run version 2.3, the others 2.4. How many samples of a
-//! stack a host has in a minute is drawn from Poisson's distribution, so that an hour has 22 million rows of 60 s, each of about three samples.
+//! stack a host has in a minute is drawn from Poisson's distribution, so that an hour has 14 to 20 million rows of 60 s, each of three to five samples.
 
 use unhex_pprof::StackHash;
 

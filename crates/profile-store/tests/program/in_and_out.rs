@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use unhex_testkit::server::Server;
 use unhex_testkit::{run, tools};
 
 use crate::message::{PERIOD_NANOS, Recipe, gzip, pprof, protobuf, request};
@@ -129,35 +130,39 @@ fn profiles_of_a_real_go_program_come_out_with_equal_totals() {
     build.env("HOME", folder.path());
     run::succeed(&mut build);
     let server = store(&[]);
-    let limits = unhex_pprof::Limits::default();
     for (file, service) in [("cpu.pprof", "spin"), ("heap.pprof", "heap")] {
         let bytes = std::fs::read(path(file)).expect("a profile");
-        let message = unhex_pprof::unpacked(&bytes, &limits).expect("gzip");
-        let model = unhex_pprof::pprof::decode(&message, &limits).expect("a pprof");
-        let profile = &model.profiles()[0];
-        let totals = model.totals(profile);
-        let answer = post(
-            &server,
-            &format!("/profiles?service={service}"),
-            &[],
-            &bytes,
-        );
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        let stored = sums(&table(server.home()));
-        for (place, counted) in profile.value_types.iter().enumerate() {
-            let (name, unit) = (model.text(counted.name), model.text(counted.unit));
-            let of = |kind: &str| {
-                let key = (service.to_owned(), kind.to_owned());
-                stored.get(&key).copied().unwrap_or_default()
-            };
-            let total = totals[place];
-            match (name, unit) {
-                ("samples", "count") => assert_eq!(of("cpu").count, total),
-                ("cpu", "nanoseconds") => assert_eq!(of("cpu").value, total),
-                _ => assert_eq!(of(&format!("{name}:{unit}")).value, total, "{name}"),
+        assert_totals_come_out(&server, service, &bytes);
+    }
+}
+
+/// Sends a pprof; its totals, which are those that are stored then.
+pub(crate) fn assert_totals_come_out(server: &Server, service: &str, bytes: &[u8]) -> Vec<i128> {
+    let limits = unhex_pprof::Limits::default();
+    let message = unhex_pprof::unpacked(bytes, &limits).expect("gzip");
+    let model = unhex_pprof::pprof::decode(&message, &limits).expect("a pprof");
+    let profile = &model.profiles()[0];
+    let totals = model.totals(profile);
+    let place = format!("/profiles?service={service}");
+    let answer = post(server, &place, &[], bytes);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let stored = sums(&table(server.home()));
+    for (counted, total) in profile.value_types.iter().zip(&totals) {
+        let (name, unit) = (model.text(counted.name), model.text(counted.unit));
+        let of = |kind: &str| {
+            let key = (service.to_owned(), kind.to_owned());
+            stored.get(&key).copied().unwrap_or_default()
+        };
+        match (name, unit) {
+            ("samples", "count") => assert_eq!(of("cpu").count, *total),
+            ("cpu", "nanoseconds") => assert_eq!(of("cpu").value, *total),
+            _ => {
+                let kind = format!("{}:{unit}", name.replace(':', "_"));
+                assert_eq!(of(&kind).value, *total, "{name}: {stored:?}");
             }
         }
-        assert!(totals.iter().any(|total| *total > 0), "{file}: {totals:?}");
     }
+    assert!(totals.iter().any(|total| *total > 0), "{totals:?}");
     assert_dictionary_is_whole(&table(server.home()));
+    totals
 }

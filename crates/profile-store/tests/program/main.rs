@@ -23,6 +23,7 @@ mod notes;
 mod operation;
 mod overload;
 mod queries;
+mod recordings;
 mod resends;
 mod stored;
 mod throttling;
