@@ -7,6 +7,7 @@
 //! these together into a [`profile`], which [`export`] delivers, at a rate that [`restraint`] allows. Names are nobody's business
 //! here: the symbol server has them.
 
+pub mod cli;
 pub mod clock;
 pub mod collect;
 pub mod config;

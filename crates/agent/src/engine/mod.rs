@@ -57,6 +57,13 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Samples that end so.
+    pub fn of(&self, stop: Stop) -> u64 {
+        let counts = Stop::ALL.into_iter().zip(self.samples);
+        let of_stop = counts.filter(|(other, _)| *other == stop);
+        of_stop.map(|(_, count)| count).sum()
+    }
+
     /// One more sample that ends so.
     pub fn count(&mut self, stop: Stop) {
         let place = Stop::ALL.iter().position(|&other| other == stop);

@@ -103,6 +103,7 @@ impl LabelCache {
         };
         if entry.looks == 0 || age > age_max {
             let evidence = self.proc.evidence(process);
+            let is_settled = evidence.as_ref().is_none_or(Evidence::is_settled);
             // Of a process that is gone what was known remains good for its last samples.
             if evidence.is_some() || entry.looks == 0 {
                 let evidence = evidence.unwrap_or_else(|| gone(seen.executable));
@@ -114,7 +115,9 @@ impl LabelCache {
             entry.incarnation = seen.incarnation;
             entry.generation = seen.generation;
             entry.read_at = now;
-            entry.looks = entry.looks.saturating_add(1);
+            if is_settled {
+                entry.looks = entry.looks.saturating_add(1);
+            }
         }
         &entry.known
     }
@@ -225,6 +228,20 @@ mod tests {
         assert_eq!(host.service(7, 600), "a");
         // Its number was given to another process, which nobody could look at.
         assert_eq!(host.service_of(7, 600, ("/opt/other", 2, 2)), "other");
+    }
+
+    #[test]
+    fn a_process_that_is_just_being_executed_is_looked_at_again_at_its_next_sample() {
+        let mut host = Host::new();
+        host.name(7, "");
+        let folder = host.root.path().join("7");
+        std::os::unix::fs::symlink("/opt/program", folder.join("exe")).unwrap();
+        assert_eq!(host.service(7, 0), "program");
+        host.name(7, "a");
+        fs::write(folder.join("cmdline"), "program\0").unwrap();
+        assert_eq!(host.service(7, 0), "a");
+        host.name(7, "b");
+        assert_eq!(host.service(7, 0), "a");
     }
 
     #[test]

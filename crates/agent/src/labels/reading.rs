@@ -38,6 +38,13 @@ pub struct Evidence {
     pub mapped_files: Vec<String>,
 }
 
+impl Evidence {
+    /// Whether all of it is there: while a program is being executed it has a file already, but neither arguments nor an environment.
+    pub fn is_settled(&self) -> bool {
+        self.executable.is_empty() || !self.arguments.is_empty()
+    }
+}
+
 /// The folder of processes, `/proc` but in tests and containers.
 #[derive(Clone, Debug)]
 pub struct ProcFolder {

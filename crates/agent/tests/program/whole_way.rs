@@ -1,0 +1,112 @@
+//! From a busy host to names: agent, store and symbol server as they are run.
+
+use std::path::Path;
+
+use serde_json::Value;
+use unhex_testkit::server::{Home, Server};
+use unhex_testkit::{http, run};
+
+use crate::PROGRAM;
+use crate::agent::{Agent, DEADLINE, busy, may_sample, spinner};
+
+const PYTHON: &str = "/usr/bin/python3";
+const SNAKE: &str = "while True: pass";
+
+fn json(server: &Server, path: &str) -> Value {
+    let answer = http::get(&server.url(path)).expect("an answer");
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    serde_json::from_str(&answer.text()).expect("JSON")
+}
+
+/// The names of the functions with the most CPU time of a service.
+fn functions(store: &Server, service: &str) -> Vec<String> {
+    let top = json(
+        store,
+        &format!("/query/top?query=%7Bservice%3D%22{service}%22%7D"),
+    );
+    let functions = top["functions"].as_array().expect("a list").iter();
+    let names = functions.map(|function| function["function"].as_str().unwrap_or_default());
+    names.map(str::to_owned).collect()
+}
+
+/// What share of a service's CPU time has a frame with an outcome, and what is said of it.
+fn share(store: &Server, service: &str, outcome: &str) -> (f64, String) {
+    let query = format!("/query/coverage?query=%7Bservice%3D%22{service}%22%7D");
+    let coverage = json(store, &query);
+    let mut rows = coverage["rows"].as_array().expect("a list").iter();
+    let row = rows.find(|row| row["outcome"] == outcome);
+    let share = row
+        .and_then(|row| row["share"].as_f64())
+        .unwrap_or_default();
+    let detail = row
+        .and_then(|row| row["detail"].as_str())
+        .unwrap_or_default();
+    (share, detail.to_owned())
+}
+
+#[test]
+fn a_stripped_program_has_addresses_until_its_symbols_come_and_an_interpreter_is_told_apart() {
+    if !may_sample() {
+        return;
+    }
+    let symbols = Server::start(run::program_beside(PROGRAM, "unhex"));
+    let store = run::program_beside(PROGRAM, "unhex-store");
+    let store = Server::start_in(Home::new(), store, &["--symbols", &symbols.url("")]);
+    let spinner = spinner();
+    let stripped = spinner.stripped();
+    let _spinner = busy(&stripped, &[], "checkout");
+    let _snake = busy(Path::new(PYTHON), &["-c", SNAKE], "snake");
+    let url = store.url("");
+    let arguments = [
+        "--store",
+        &url,
+        "--batch-seconds",
+        "2",
+        "--samples-per-second",
+        "49",
+    ];
+    let Some(agent) = Agent::start(&arguments) else {
+        return;
+    };
+    let file = stripped
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let address = format!("{file}+0x");
+    run::poll("addresses of the stripped program", DEADLINE, || {
+        let found = functions(&store, "checkout");
+        found
+            .iter()
+            .any(|name| name.starts_with(&address))
+            .then_some(())
+    });
+    // In the first seconds tables are read, and stacks end early.
+    run::poll("shares of what is missing", DEADLINE, || {
+        let (of_snake, runtime) = share(&store, "snake", "missing_unwinder");
+        let (of_spinner, _) = share(&store, "checkout", "unknown_build_id");
+        (of_snake > 0.9 && runtime == "python" && of_spinner > 0.9).then_some(())
+    });
+    let (of_checkout, _) = share(&store, "checkout", "missing_unwinder");
+    assert!(of_checkout < 0.01, "{of_checkout}");
+
+    let upload = symbols.url(&format!("/buildid/{}/debuginfo", spinner.build_id()));
+    let uploaded = http::put(&upload, &run::read(spinner.path())).expect("an answer");
+    assert!((200..300).contains(&uploaded.status), "{}", uploaded.text());
+    run::poll("names after the upload", DEADLINE, || {
+        let found = functions(&store, "checkout");
+        let is_named = |name: &str| found.iter().any(|found| found == name);
+        (is_named("leaf") && is_named("middle") && is_named("outer") && is_named("main"))
+            .then_some(())
+    });
+    let labels = "/query/labels?label=version&query=%7Bservice%3D%22checkout%22%7D";
+    let labels = json(&store, labels);
+    let versions = labels["values"].as_array().expect("a list");
+    assert!(versions.contains(&Value::from("1.2")), "{labels}");
+
+    let root = agent.metric("unhex_agent_samples_total{stop=\"root\"}");
+    assert!(root > 0.0, "{}", agent.log());
+    assert!(agent.metric("unhex_agent_batches_total{outcome=\"delivered\"}") > 0.0);
+    let status = agent.stop();
+    assert!(status.success(), "{status}");
+}
