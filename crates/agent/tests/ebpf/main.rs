@@ -3,5 +3,6 @@
 #![expect(clippy::expect_used, reason = "tests: a panic is the report")]
 
 mod chains;
+mod measured;
 mod object_file;
 mod sampled;

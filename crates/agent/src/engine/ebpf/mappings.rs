@@ -7,6 +7,7 @@ use unhex_symbols::address::ProcessAddress;
 use super::blocks::{Run, Runs};
 use super::kernel::{BLOCK_MAPPINGS, BLOCKS_POWER, Block, Kernel, PROCESSES_MAX};
 use super::tables::{SLOT_UNKNOWN, Tables};
+use crate::clock::monotonic_nanos;
 use crate::engine::EngineError;
 use crate::processes::{Process, Processes, Region};
 use crate::sample::ProcessId;
@@ -22,6 +23,10 @@ pub(super) struct Mappings {
 #[derive(Debug)]
 pub(super) struct Written {
     generation: u64,
+    /// Which program it was, from when on the kernel has had these mappings, and which program it was before.
+    incarnation: u64,
+    since_nanos: u64,
+    incarnation_before: Option<u64>,
     run: Run,
     /// The slot of each region's table.
     slots: Vec<u32>,
@@ -80,8 +85,12 @@ impl Mappings {
         }
         let mappings = u32::try_from(regions.len()).unwrap_or(u32::MAX);
         kernel.put_process(id.0, run.first, mappings)?;
+        let before = self.written.get(&id);
         let written = Written {
             generation: process.generation(),
+            incarnation: process.incarnation(),
+            since_nanos: monotonic_nanos(),
+            incarnation_before: before.map(|before| before.incarnation),
             run,
             slots,
             used_nanos: now_nanos,
@@ -156,6 +165,17 @@ impl Mappings {
 }
 
 impl Written {
+    /// Whether a stack of that time was unwound by mappings of the program that ran then. After `exec` the
+    /// old ones stay until the new ones are written, and may by chance have something at the same addresses.
+    pub(super) fn is_of(&self, process: &Process, time_nanos: u64) -> bool {
+        let had = if time_nanos < self.since_nanos {
+            self.incarnation_before
+        } else {
+            Some(self.incarnation)
+        };
+        had == Some(process.incarnation())
+    }
+
     /// The slot of the table for an address, and its region.
     pub(super) fn slot_at<'a>(
         &self,

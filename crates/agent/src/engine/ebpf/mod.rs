@@ -105,23 +105,37 @@ impl Ebpf {
         now_nanos: u64,
     ) -> Result<Sample, EngineError> {
         sample.period_nanos = self.span(sample.period_nanos);
-        self.counters.count(sample.stop);
-        if sample.user.is_empty() {
-            return Ok(sample);
+        if !sample.user.is_empty() {
+            self.complete(processes, &mut sample, now_nanos)?;
         }
+        self.counters.count(sample.stop);
+        Ok(sample)
+    }
+
+    /// Looks at a stack: were its mappings those of its process, and which tables did it use, or lack?
+    fn complete(
+        &mut self,
+        processes: &mut Processes,
+        sample: &mut Sample,
+        now_nanos: u64,
+    ) -> Result<(), EngineError> {
         let id = sample.process;
         if processes.ensure(id, now_nanos) && sample.stop == Stop::NoMapping {
             processes.refresh(id, now_nanos);
         }
         let Some(process) = processes.get(id) else {
-            return Ok(sample);
+            return Ok(());
         };
         self.mappings
             .write(&mut self.kernel, &mut self.tables, (id, process), now_nanos)?;
         let Some(written) = self.mappings.current(id, process) else {
-            return Ok(sample);
+            return Ok(());
         };
         written.touch(now_nanos);
+        if !written.is_of(process, sample.time_monotonic_nanos) {
+            sample.user.truncate(1);
+            sample.stop = Stop::NoMapping;
+        }
         for frame in &sample.user {
             if let Some((slot, _)) = written.slot_at(process, looked_up(*frame)) {
                 self.tables.touch(slot, now_nanos);
@@ -145,7 +159,7 @@ impl Ebpf {
             let later = asked.filter(|&asked| asked == Asked::Later).count();
             written.is_asked = later == 0;
         }
-        Ok(sample)
+        Ok(())
     }
 
     /// For how long a sample stands: since the processor was looked at before, busy or not.

@@ -22,6 +22,8 @@ pub(super) const SLOT_JIT: u32 = 1;
 const ORDERS_AT_ONCE: usize = 64;
 /// How long a table that is used is kept, whoever needs room.
 const KEPT_NANOS: u64 = 10_000_000_000;
+/// How long a binary that could not be opened is not tried again: the next process that has it mapped may last longer.
+const UNOPENED_NANOS: u64 = 1_000_000_000;
 /// How long a table that could not be had is not tried again.
 const RETRY_NANOS: u64 = 60_000_000_000;
 
@@ -128,7 +130,7 @@ impl Tables {
         }
         entry.used_nanos = now_nanos;
         let (Some(file), Some(base)) = (open(), binary.segments.image_base()) else {
-            let until_nanos = now_nanos.saturating_add(RETRY_NANOS);
+            let until_nanos = now_nanos.saturating_add(UNOPENED_NANOS);
             entry.content = Content::Refused { until_nanos };
             return Asked::Done;
         };
