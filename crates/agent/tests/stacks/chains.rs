@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use unhex_agent::engine::Engine;
-use unhex_agent::processes::{BinaryKind, Processes};
+use unhex_agent::processes::{BinaryKind, Process, Processes};
 use unhex_agent::sample::{FrameKind, ProcessId, Sample, Stop, UserFrame};
 use unhex_symbols::address::{ProcessAddress, ReturnAddress};
 use unhex_testkit::run;
@@ -66,6 +66,7 @@ pub(crate) struct Expected {
     /// Whether stacks go on in functions that are not named here.
     is_prefix: bool,
     stop: Stop,
+    or_cut_by: &'static [Stop],
     which: Which,
 }
 
@@ -87,6 +88,7 @@ impl Expected {
             chains: chains.iter().map(|chain| written_out(chain)).collect(),
             is_prefix: false,
             stop: Stop::Root,
+            or_cut_by: &[],
             which: Which::All,
         }
     }
@@ -127,12 +129,32 @@ impl Expected {
         self
     }
 
+    /// Whether a process runs the program.
+    fn concerns(&self, processes: &Processes, id: ProcessId) -> bool {
+        let Some((name, _)) = self.files.first() else {
+            return false;
+        };
+        let process = processes.get(id);
+        let mut regions = process.into_iter().flat_map(Process::regions);
+        regions.any(|region| region.binary.name.ends_with(name.as_str()))
+    }
+
+    /// Stacks may also end early, for such a reason.
+    pub(crate) fn or_cut_by(mut self, reasons: &'static [Stop]) -> Self {
+        self.or_cut_by = reasons;
+        self
+    }
+
     fn is_met_by(&self, seen: &Seen) -> bool {
+        let begins = |chain: &Vec<String>| chain.starts_with(&seen.names);
         let is_one = |chain: &Vec<String>| match self.stop {
             Stop::Root if self.is_prefix => seen.names.starts_with(chain),
             Stop::Root => seen.names == *chain,
-            _ => chain.starts_with(&seen.names) && !seen.names.is_empty(),
+            _ => begins(chain) && !seen.names.is_empty(),
         };
+        if self.or_cut_by.contains(&seen.stop) {
+            return self.chains.iter().any(begins);
+        }
         seen.stop == self.stop && self.chains.iter().any(is_one)
     }
 
@@ -199,30 +221,31 @@ pub(crate) struct Sight {
 }
 
 /// Takes samples of all processes that have the first of the files mapped, and compares each.
+///
+/// An engine that makes tables aside says so by reasons while it does that: its samples count from the first one that is
+/// as expected.
 pub(crate) fn compare(
     engine: &mut dyn Engine,
     processes: &mut Processes,
     expected: &Expected,
 ) -> Sight {
     let mut sight = Sight::default();
-    let is_it = |processes: &Processes, id: ProcessId| {
-        let process = processes.get(id)?;
-        let own = &expected.files.first()?.0;
-        process
-            .regions()
-            .iter()
-            .find(|region| region.binary.name.ends_with(own.as_str()))?;
-        Some(())
-    };
+    let mut is_ready = engine.name() != "ebpf";
     run::poll("enough samples", DEADLINE, || {
-        engine
-            .poll(processes, &mut |processes, sample| {
-                if is_it(processes, sample.process).is_none() {
-                    return;
-                }
-                sight.add(processes, &sample, expected);
-            })
-            .unwrap();
+        let mut look = |processes: &Processes, sample: Sample| {
+            if !expected.concerns(processes, sample.process) {
+                return;
+            }
+            sight.add(processes, &sample, expected);
+            if !is_ready && sight.seen.keys().any(|seen| expected.is_met_by(seen)) {
+                is_ready = true;
+                sight = Sight::default();
+            }
+        };
+        engine.poll(processes, &mut look).unwrap();
+        if !is_ready {
+            return None;
+        }
         (sight.seen.values().sum::<usize>() >= SAMPLES).then_some(())
     });
     sight.judge(expected);

@@ -6,7 +6,7 @@ use unhex_agent::engine::Engine;
 use unhex_agent::engine::perf_copy::{PerfCopy, PerfCopySettings};
 use unhex_agent::processes::Processes;
 
-use crate::privileges::may_follow_all_processes;
+use crate::privileges::{may_follow_all_processes, skip};
 use crate::programs;
 
 /// Samples a second: fast enough that each program is seen some hundred times in less than a second. Prime, so that it
@@ -45,6 +45,32 @@ pub(crate) fn open_perf_copy() -> Option<Opened> {
         processes,
         _alone: alone,
     })
+}
+
+/// `None` where the privileges are missing or the kernel is too old, after saying so.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn open_ebpf() -> Option<Opened> {
+    use unhex_agent::engine::ebpf::{Ebpf, EbpfSettings};
+    if !may_follow_all_processes() {
+        return None;
+    }
+    let alone = alone();
+    let mut processes = Processes::default();
+    let settings = EbpfSettings {
+        samples_per_second: SAMPLES_PER_SECOND,
+        ..EbpfSettings::default()
+    };
+    match Ebpf::start(settings, &mut processes) {
+        Ok(engine) => Some(Opened {
+            engine: Box::new(engine),
+            processes,
+            _alone: alone,
+        }),
+        Err(error) => {
+            skip(&error.to_string());
+            None
+        }
+    }
 }
 
 /// One test a program for an engine.
@@ -89,3 +115,5 @@ macro_rules! programs_of_engine {
 }
 
 programs_of_engine!(perf_copy, super::open_perf_copy);
+#[cfg(target_arch = "x86_64")]
+programs_of_engine!(ebpf, super::open_ebpf);

@@ -13,13 +13,22 @@ pub(crate) fn may_follow_all_processes() -> bool {
     let Err(error) = Event::open(Settings::changes().without_build_ids(), 0) else {
         return true;
     };
-    let reason = format!("CAP_PERFMON is missing: perf_event_open says {error}");
+    skip(&format!(
+        "CAP_PERFMON is missing: perf_event_open says {error}"
+    ));
+    false
+}
+
+/// Says that something is left out.
+///
+/// # Panics
+/// If this is root on a build machine, where nothing may be.
+pub(crate) fn skip(reason: &str) {
     if rustix::process::geteuid().is_root() {
-        tools::skip(&reason);
+        tools::skip(reason);
     } else {
         // Past the capture of the test harness, so that it is seen.
         let line = format!("SKIPPED: {reason}\n");
         drop(std::io::stderr().write_all(line.as_bytes()));
     }
-    false
 }
