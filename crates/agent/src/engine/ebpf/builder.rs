@@ -108,7 +108,7 @@ fn work(orders: &Receiver<Order>, done: &SyncSender<Finished>) {
     }
 }
 
-fn outcome(order: &Order) -> Outcome {
+pub(super) fn outcome(order: &Order) -> Outcome {
     let sections = order.file.unwind_sections();
     let Some(eh_frame) = sections.eh_frame else {
         return Outcome::Bare;

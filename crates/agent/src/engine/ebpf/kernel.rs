@@ -79,7 +79,7 @@ pub(super) enum FramePointersInGaps {
 
 impl Way {
     /// As `struct table` has it.
-    fn packed(self) -> u64 {
+    pub(super) fn packed(self) -> u64 {
         let bytes = |state: u8, levels: u8, gaps: u8| {
             u64::from(state) << 32 | u64::from(levels) << 40 | u64::from(gaps) << 48
         };

@@ -204,7 +204,7 @@ impl Written {
 }
 
 /// What a table's rows of a region count from, in the process: any number where there are none.
-fn origin(region: &Region) -> Option<u64> {
+pub(super) fn origin(region: &Region) -> Option<u64> {
     let segments = &region.binary.segments;
     if segments.0.is_empty() {
         return Some(0);

@@ -10,6 +10,8 @@ mod builder;
 mod kernel;
 mod mappings;
 mod record;
+#[cfg(test)]
+mod replay;
 mod slot;
 mod tables;
 mod tree;
