@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use unhex_pprof::{CodeAddress, FrameHash};
 use unhex_profile_store::rows::{
-    Batch, FrameContent, FrameCoverage, FrameName, NativeFrame, StackCoverage, by_minute,
+    Batch, FrameContent, FrameCoverage, FrameName, NativeFrame, SampleRow, StackCoverage,
 };
 
 use crate::messages::{
@@ -18,7 +18,7 @@ proptest! {
         prop_assert_eq!(&one.series, &other.series);
         prop_assert_eq!(&one.stacks, &other.stacks);
         prop_assert_eq!(&one.frames, &other.frames);
-        prop_assert_eq!(by_minute(one.rows), by_minute(other.rows));
+        prop_assert_eq!(in_order(one.rows), in_order(other.rows));
     }
 
     #[test]
@@ -33,6 +33,15 @@ proptest! {
         prop_assert!(frames.iter().all(|id| batch.frames.contains_key(id)));
         prop_assert!(batch.frames.keys().all(|id| frames.contains(id)));
     }
+}
+
+fn in_order(mut rows: Vec<SampleRow>) -> Vec<SampleRow> {
+    let numbers = |row: &SampleRow| (row.time_unix_seconds, row.count, row.period);
+    rows.sort_by(|a, b| {
+        let of = (a.series.id(), &a.profile_type, a.stack, numbers(a));
+        of.cmp(&(b.series.id(), &b.profile_type, b.stack, numbers(b)))
+    });
+    rows
 }
 
 fn frame(of: PlainFrame) -> FrameContent {

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use unhex_profile_store::rows::{
-    RefusedError, SampleRow, TimeError, TypeTotals, by_minute, totals,
-};
+use unhex_profile_store::rows::{RefusedError, SampleRow, TimeError, TypeTotals, totals};
 
 use crate::messages::{
     GO, HEAP, NOON_NANOS, OTLP, PlainFrame, PlainProfile, PlainSample, kept, labels, model,
@@ -125,7 +123,7 @@ fn meant(profiles: &[PlainProfile]) -> BTreeMap<String, i128> {
 
 proptest! {
     #[test]
-    fn the_sums_of_rows_are_those_of_the_message_and_stay_so_by_the_minute(profiles in profiles()) {
+    fn the_sums_of_rows_are_those_of_the_message(profiles in profiles()) {
         let batch = kept(&profiles);
         prop_assert_eq!(&batch.rejected, &[]);
         let rows = sums(&batch.rows);
@@ -133,13 +131,6 @@ proptest! {
             rows.iter().map(|(of, (_, value))| (of.clone(), *value)).collect();
         values.retain(|_, total| *total != 0);
         prop_assert_eq!(values, meant(&profiles));
-        let minutes = by_minute(batch.rows.clone());
-        prop_assert!(minutes.len() <= batch.rows.len());
-        prop_assert_eq!(sums(&minutes), rows);
-        prop_assert!(minutes.iter().all(|row| row.time_unix_seconds % 60 == 0));
-        let mut backwards = batch.rows;
-        backwards.reverse();
-        prop_assert_eq!(by_minute(backwards), minutes);
     }
 }
 
@@ -241,22 +232,6 @@ fn the_largest_values_are_kept_and_larger_ones_refused() {
         sums(&all.rows)["cpu"],
         (2 * i128::from(i64::MAX), 2 * i128::from(i64::MAX))
     );
-}
-
-#[test]
-fn a_minute_beyond_64_bits_is_two_rows() {
-    let half = i64::MAX / 2 + 1;
-    // The sum of the counts is too much, or that of the values alone.
-    for count in [half, 1 << 40] {
-        let batch = kept(&[profile(vec![sample(&[LEAF], &[count, half]); 3])]);
-        let minutes = by_minute(batch.rows.clone());
-        assert_eq!(sums(&minutes), sums(&batch.rows));
-        assert_eq!(minutes.len(), 3, "{minutes:?}");
-        assert!(
-            minutes.iter().all(|row| i64::try_from(row.value()).is_ok()),
-            "{minutes:?}"
-        );
-    }
 }
 
 #[test]
