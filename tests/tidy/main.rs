@@ -8,6 +8,7 @@ mod edges;
 mod files;
 mod limits;
 mod repository;
+mod room_tables;
 mod rooms;
 
 /// One breach of a rule: where, and what to do.

@@ -1,107 +1,23 @@
-//! Which rooms of the symbol server may use which: imports point from the edge to the core, so that
+//! Which rooms of each program may use which: imports point from the edge to the core, so that
 //! the core can be read, tested and moved without the edge.
 
 use std::collections::BTreeSet;
 
 use crate::files::without_unit_tests;
 use crate::repository::rust_files;
+use crate::room_tables::{PROGRAMS, Program};
 use crate::{Breach, assert_none};
 
-/// Every room of `src/`, and the rooms that it may use.
-const ROOMS: &[(&str, &[&str])] = &[
-    ("glob", &[]),
-    ("archive", &[]),
-    ("limits", &[]),
-    ("metrics", &["limits"]),
-    ("config", &["limits"]),
-    ("queue", &["metrics"]),
-    ("conversion", &["limits", "metrics", "queue"]),
-    ("disk_cache", &["metrics"]),
-    (
-        "artifacts",
-        &[
-            "config",
-            "conversion",
-            "disk_cache",
-            "limits",
-            "metrics",
-            "queue",
-        ],
-    ),
-    (
-        "scan",
-        &[
-            "archive",
-            "artifacts",
-            "config",
-            "conversion",
-            "disk_cache",
-            "limits",
-            "metrics",
-        ],
-    ),
-    ("symbolize", &["artifacts", "limits", "metrics", "queue"]),
-    (
-        "signal",
-        &["artifacts", "config", "glob", "limits", "metrics"],
-    ),
-    (
-        "app",
-        &[
-            "artifacts",
-            "config",
-            "conversion",
-            "limits",
-            "metrics",
-            "queue",
-            "scan",
-            "signal",
-            "symbolize",
-        ],
-    ),
-    (
-        "http",
-        &[
-            "app",
-            "artifacts",
-            "config",
-            "glob",
-            "limits",
-            "metrics",
-            "queue",
-            "scan",
-            "signal",
-            "symbolize",
-        ],
-    ),
-    (
-        "cli",
-        &[
-            "app",
-            "archive",
-            "artifacts",
-            "config",
-            "conversion",
-            "glob",
-            "http",
-            "limits",
-            "metrics",
-            "scan",
-            "symbolize",
-        ],
-    ),
-];
-
 fn breaches(path: &str, text: &str) -> Vec<Breach> {
-    let Some(room) = room_of(path) else {
+    let Some((program, room)) = room_of(path) else {
         return Vec::new();
     };
-    let Some((_, allowed)) = ROOMS.iter().find(|(name, _)| *name == room) else {
+    let Some((_, allowed)) = program.rooms.iter().find(|(name, _)| *name == room) else {
         return vec![Breach(format!(
-            "{path}: the room `{room}` is not in the table of tests/tidy/rooms.rs"
+            "{path}: the room `{room}` is not in the table of tests/tidy/room_tables.rs"
         ))];
     };
-    used_rooms(text)
+    used_rooms(program, text)
         .into_iter()
         .filter(|used| *used != room && !allowed.contains(&used.as_str()))
         .map(|used| {
@@ -113,14 +29,16 @@ fn breaches(path: &str, text: &str) -> Vec<Breach> {
 }
 
 /// `src/http/error.rs` and `src/http.rs` are in the room `http`; main.rs and lib.rs in none.
-fn room_of(path: &str) -> Option<&str> {
-    let within = path.strip_prefix("src/")?;
+fn room_of(path: &str) -> Option<(&'static Program, &str)> {
+    let mut programs = PROGRAMS.iter();
+    let (program, within) =
+        programs.find_map(|program| Some((program, path.strip_prefix(program.folder)?)))?;
     let room = within.split('/').next()?.trim_end_matches(".rs");
-    (room != "main" && room != "lib").then_some(room)
+    (room != "main" && room != "lib").then_some((program, room))
 }
 
 /// The names that follow `crate::` in code, also in a group: `crate::{app::App, limits}`.
-fn used_rooms(text: &str) -> BTreeSet<String> {
+fn used_rooms(program: &Program, text: &str) -> BTreeSet<String> {
     let code = without_comments(without_unit_tests(text));
     let mut rooms = BTreeSet::new();
     let mut rest = code.as_str();
@@ -132,7 +50,7 @@ fn used_rooms(text: &str) -> BTreeSet<String> {
         }
     }
     // Macros and items of the root module are no rooms.
-    rooms.retain(|name| ROOMS.iter().any(|(room, _)| room == name));
+    rooms.retain(|name| program.rooms.iter().any(|(room, _)| room == name));
     rooms
 }
 
@@ -206,18 +124,21 @@ fn cycles(rooms: &[(&str, &[&str])]) -> Vec<Breach> {
 
 #[test]
 fn no_room_may_use_itself_through_others() {
-    assert_none(&cycles(ROOMS));
+    for program in PROGRAMS {
+        assert_none(&cycles(program.rooms));
+    }
 }
 
 #[test]
-fn every_room_of_the_table_is_there() {
+fn every_room_of_the_tables_is_there() {
     let files = rust_files();
-    let there: BTreeSet<&str> = files
-        .iter()
-        .filter_map(|file| room_of(&file.path))
-        .collect();
-    let table: BTreeSet<&str> = ROOMS.iter().map(|(room, _)| *room).collect();
-    assert_eq!(table, there);
+    for program in PROGRAMS {
+        let rooms = files.iter().filter_map(|file| room_of(&file.path));
+        let of_program = rooms.filter(|(of, _)| of.folder == program.folder);
+        let there: BTreeSet<&str> = of_program.map(|(_, room)| room).collect();
+        let table: BTreeSet<&str> = program.rooms.iter().map(|(room, _)| *room).collect();
+        assert_eq!(table, there, "{}", program.folder);
+    }
 }
 
 mod bad_examples {
@@ -228,12 +149,15 @@ mod bad_examples {
         let text = "use crate::http::ApiError;\n";
         assert_eq!(breaches("src/artifacts/mod.rs", text).len(), 1);
         assert_eq!(breaches("src/cli/serve.rs", text), []);
+        let store = "crates/profile-store/src";
+        assert_eq!(breaches(&format!("{store}/query/mod.rs"), text).len(), 1);
+        assert_eq!(breaches(&format!("{store}/cli/serve.rs"), text), []);
     }
 
     #[test]
     fn a_group_of_imports_is_seen_through() {
         let text = "use crate::{artifacts::{Artifact, Origin}, cli,\n    limits::Limits};\n";
-        let used: Vec<String> = used_rooms(text).into_iter().collect();
+        let used: Vec<String> = used_rooms(&PROGRAMS[0], text).into_iter().collect();
         assert_eq!(used, ["artifacts", "cli", "limits"]);
         assert_eq!(breaches("src/symbolize/mod.rs", text).len(), 1);
     }
