@@ -19,6 +19,8 @@ use crate::sample::Stop;
 const NATIVE: &str = "native";
 /// That of the kernel.
 const KERNEL: &str = "kernel";
+/// How the kernel itself is called, as opposed to its modules.
+pub(super) const KERNEL_PROPER: &str = "vmlinux";
 /// What code is called that was made while the process ran, nobody knows by whom.
 const UNKNOWN_RUNTIME: &str = "[jit]";
 
@@ -74,6 +76,7 @@ impl Frames {
         let Some(symbol) = symbol else {
             return self.frame(Key::NamelessKernel, |frames| Frame {
                 kind: FrameKind::Kernel,
+                binary: Some(frames.module(KERNEL_PROPER)),
                 language: frames.builder.string(KERNEL),
                 ..Frame::default()
             });

@@ -2,14 +2,14 @@
 
 use std::io::BufRead;
 
+use super::frames::KERNEL_PROPER;
+
 /// Symbols that are kept: a kernel has 150,000 functions, with all modules that a distribution loads 250,000.
 const SYMBOLS_MAX: usize = 1 << 20;
 /// Bytes of a name; the kernel itself cuts there.
 const NAME_BYTES_MAX: usize = 512;
 /// How far behind the start of the last symbol an address may lie: the largest functions are smaller.
 const LAST_FUNCTION_BYTES_MAX: u64 = 1 << 20;
-/// How the kernel proper is called.
-const KERNEL: &str = "vmlinux";
 /// Symbols that stand behind the last function of the kernel proper.
 const ENDS: [&str; 2] = ["_etext", "_einittext"];
 
@@ -55,7 +55,7 @@ impl KernelSymbols {
     pub fn read(mut list: impl BufRead) -> Self {
         let mut all = Self {
             modules: vec![Module {
-                name: KERNEL.into(),
+                name: KERNEL_PROPER.into(),
                 start: u64::MAX,
             }],
             ..Self::default()

@@ -232,7 +232,7 @@ fn the_kernel_is_sent_by_name_in_front_of_the_process() {
         "Kernel do_syscall vmlinux",
         "Kernel do_syscall vmlinux",
         "Kernel inside ext4",
-        "Kernel",
+        "Kernel  vmlinux",
         "native shop+0x401123 gnu:0a0b",
     ];
     assert_eq!(found, expected);
