@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::engine::{Counters, Engine, EngineError};
 use crate::labels::{Known, LabelCache, Mapped, Pods};
 use crate::processes::{BinaryKind, Process, Processes};
-use crate::profile::{Batch, KernelSymbols, Namers, Period, Whose};
+use crate::profile::{Batch, FileNames, KernelSymbols, Namers, Period, Whose};
 use crate::sample::{Sample, Stop};
 
 /// Where the kernel lists its functions.
@@ -29,6 +29,7 @@ pub struct Collector {
     begun: Moment,
     batch_length: Duration,
     samples_per_second: u32,
+    file_names: FileNames,
 }
 
 /// What samples are looked up in.
@@ -51,6 +52,8 @@ pub struct Parts {
     pub proc: PathBuf,
     /// How many samples of each processor are taken in a second.
     pub samples_per_second: u32,
+    /// How files are called in batches.
+    pub file_names: FileNames,
 }
 
 impl Collector {
@@ -69,10 +72,11 @@ impl Collector {
                 kernel,
                 kernel_read_at: now.instant,
             },
-            batch: Batch::default(),
+            batch: Batch::new(parts.file_names),
             begun: now,
             batch_length: BATCH_DEFAULT,
             samples_per_second: parts.samples_per_second,
+            file_names: parts.file_names,
         }
     }
 
@@ -116,7 +120,8 @@ impl Collector {
         };
         self.begun = now;
         self.batch_length = next_length;
-        (std::mem::take(&mut self.batch), period)
+        let next = Batch::new(self.file_names);
+        (std::mem::replace(&mut self.batch, next), period)
     }
 
     /// Takes samples at another rate from now on.
@@ -283,6 +288,7 @@ mod tests {
             labels: LabelCache::new(folder, Surroundings::default()),
             proc: proc.path().to_owned(),
             samples_per_second: 20,
+            file_names: FileNames::Base,
         };
         let engine = Replay {
             polls: polls.into(),

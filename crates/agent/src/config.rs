@@ -71,6 +71,17 @@ pub enum EngineChoice {
     PerfCopy,
 }
 
+impl EngineChoice {
+    /// The word for logs, which is the engine's own.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Ebpf => "ebpf",
+            Self::PerfCopy => "perf_copy",
+        }
+    }
+}
+
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]

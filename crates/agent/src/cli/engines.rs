@@ -37,8 +37,9 @@ pub(super) fn open(
         match start(samples_per_second, &mut processes) {
             Ok(engine) => return Ok((engine, processes)),
             Err(error) => {
-                tracing::warn!(?engine, %error, "no samples can be taken by {engine:?}: {error}");
-                refused.push(error.to_string());
+                let name = engine.as_str();
+                tracing::warn!(engine = name, "no samples can be taken by {name}: {error}");
+                refused.push(format!("{name}: {error}"));
             }
         }
     }

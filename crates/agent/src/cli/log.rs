@@ -1,5 +1,7 @@
 //! Where the log goes: standard error, as text or JSON.
 
+use std::io::IsTerminal as _;
+
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 
@@ -15,6 +17,7 @@ pub(super) fn start(config: &LogConfig) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false);
     match config.format {
         LogFormat::Text => lines.init(),

@@ -17,6 +17,7 @@ use crate::clock::Moment;
 use crate::collect::Collector;
 use crate::config::{self, Config, ConfigArgs};
 use crate::naming::Names;
+use crate::profile::FileNames;
 use crate::sample::Stop;
 
 /// Binaries without symbols that are named; the rest is counted.
@@ -67,7 +68,7 @@ pub(super) fn until_stopped(config: &Config, out: &Path) -> anyhow::Result<()> {
 /// All samples of a while, or until somebody stops it.
 fn sampled(config: &Config, duration: Option<Duration>) -> anyhow::Result<Profiles<'static>> {
     let background = Background::start(|| async { Ok(Tasks::default()) })?;
-    let mut collector = collector(config)?;
+    let mut collector = collector(config, FileNames::Path)?;
     let name = collector.engine_name();
     let rate = config.samples_per_second;
     tracing::info!(

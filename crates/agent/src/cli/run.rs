@@ -17,6 +17,7 @@ use crate::export::{Exporter, Message, Queue};
 use crate::kubelet::Kubelet;
 use crate::labels::{LabelCache, ProcFolder, Surroundings};
 use crate::metrics::{Metrics, MetricsListener};
+use crate::profile::FileNames;
 use crate::restraint::{self, Change, Restraint};
 
 /// How often samples are taken from the kernel's buffers.
@@ -48,7 +49,7 @@ pub(super) fn run(arguments: Args) -> anyhow::Result<()> {
         let (config, metrics, queue) = (config.clone(), Arc::clone(&metrics), queue.clone());
         move || tasks(config, metrics, queue)
     })?;
-    let collector = collector(&config)?;
+    let collector = collector(&config, FileNames::Base)?;
     let name = collector.engine_name();
     let rate = config.samples_per_second;
     let store = &config.exporter.server;
@@ -98,7 +99,7 @@ async fn tasks(config: Config, metrics: Arc<Metrics>, queue: Queue) -> anyhow::R
 }
 
 /// A collector as it is configured, with the best engine that there is.
-pub(super) fn collector(config: &Config) -> anyhow::Result<Collector> {
+pub(super) fn collector(config: &Config, file_names: FileNames) -> anyhow::Result<Collector> {
     let surroundings = Surroundings {
         rules: config.rules.clone(),
         host: config.host_labels.clone(),
@@ -111,6 +112,7 @@ pub(super) fn collector(config: &Config) -> anyhow::Result<Collector> {
         labels: LabelCache::new(folder, surroundings),
         proc: PathBuf::from(PROC),
         samples_per_second: config.samples_per_second,
+        file_names,
     };
     Ok(Collector::new(engine, parts, Moment::now()))
 }

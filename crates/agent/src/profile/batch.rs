@@ -9,7 +9,7 @@ use unhex_pprof::{
     Value, ValueType,
 };
 
-use super::frames::Frames;
+use super::frames::{FileNames, Frames};
 use super::stacks::{Namers, Reading, stack};
 use crate::labels::{Known, Labels};
 use crate::processes::Process;
@@ -69,6 +69,14 @@ pub struct Period {
 }
 
 impl Batch {
+    /// An empty one, in which files are called so.
+    pub fn new(file_names: FileNames) -> Self {
+        Self {
+            frames: Frames::new(file_names),
+            ..Self::default()
+        }
+    }
+
     /// Adds a sample.
     pub fn add(&mut self, sample: &Sample, whose: Whose<'_>, namers: &mut Namers) {
         let mut reading = Reading {

@@ -24,10 +24,21 @@ pub(super) const KERNEL_PROPER: &str = "vmlinux";
 /// What code is called that was made while the process ran, nobody knows by whom.
 const UNKNOWN_RUNTIME: &str = "[jit]";
 
+/// How files are called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileNames {
+    /// Without their folders: in a container a file has another path than outside.
+    #[default]
+    Base,
+    /// With them, for readers on this host, which find symbols there.
+    Path,
+}
+
 /// Frames that are sent, each once.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) builder: Builder<'static>,
+    file_names: FileNames,
     /// Bytes of names.
     pub(super) text_bytes: usize,
     known: FxHashMap<Key, FrameId>,
@@ -57,6 +68,14 @@ enum Key {
 }
 
 impl Frames {
+    /// None yet; files are to be called so.
+    pub(super) fn new(file_names: FileNames) -> Self {
+        Self {
+            file_names,
+            ..Self::default()
+        }
+    }
+
     /// Code of a file or of the vdso; `address` is what ran or called.
     pub(super) fn native(&mut self, region: &Region, address: ProcessAddress) -> FrameId {
         let (extent, address) = placed(region, address);
@@ -181,7 +200,10 @@ impl Frames {
         }
         self.held.push(Arc::clone(binary));
         let path = binary.name.trim_end_matches(" (deleted)");
-        let name = path.rsplit('/').next().unwrap_or(path);
+        let name = match self.file_names {
+            FileNames::Base => path.rsplit('/').next().unwrap_or(path),
+            FileNames::Path => path,
+        };
         let id = SentBinary {
             file_name: self.builder.string(name.to_owned()),
             identity: binary.identity.clone(),

@@ -15,6 +15,7 @@ mod kernel_symbols;
 mod stacks;
 
 pub use batch::{Batch, Period, Whose};
+pub use frames::FileNames;
 pub use kernel_symbols::{KernelSymbol, KernelSymbols};
 pub use stacks::Namers;
 

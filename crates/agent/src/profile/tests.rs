@@ -336,6 +336,15 @@ fn a_file_of_one_host_has_everything_in_one_profile_with_labels() {
 }
 
 #[test]
+fn files_have_their_paths_where_they_are_looked_for() {
+    let mut host = Host::new();
+    host.batch = Batch::new(FileNames::Path);
+    host.add(&[], &[0x10123], Stop::Root, &known("shop", None));
+    let expected = ["native /usr/bin/shop+0x401123 gnu:0a0b"];
+    assert_eq!(stacks(&host.sent()), [expected]);
+}
+
+#[test]
 fn equal_samples_give_equal_bytes_whatever_came_first() {
     let message = |services: [&str; 2]| {
         let mut host = Host::new();
