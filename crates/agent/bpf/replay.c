@@ -67,6 +67,8 @@ static struct registers kernel_registers;
 static struct state *state;
 static u64 *counter[COUNTS];
 static struct sample *result;
+static struct copy *copied;
+static struct copy *copy_room;
 /* Makes up what memory has, instead of a snapshot. */
 static u64 seed;
 
@@ -110,6 +112,8 @@ static void *map_lookup(void *map, const void *key)
 		return place == 1 ? &process : 0;
 	if (map == &states)
 		return place == 0 ? state : 0;
+	if (map == &copies)
+		return place == 0 ? copy_room : 0;
 	if (map == &counts)
 		return place < COUNTS ? counter[place] : 0;
 	abort();
@@ -128,6 +132,11 @@ static long probe_read_user(void *to, u32 bytes, const void *from)
 
 	if (seed) {
 		u64 made_up = random_number();
+
+		if (bytes > 8) {
+			memset(to, (int)made_up, bytes);
+			return made_up % 3 ? 0 : -14;
+		}
 
 		/* Now and then something is not there; mostly, words are addresses of the made-up mappings or stack. */
 		if (made_up % 61 == 0)
@@ -159,10 +168,17 @@ static long probe_read_kernel(void *to, u32 bytes, const void *from)
 
 static long ring_output(void *ring, void *data, u64 bytes, u64 flags)
 {
+	u8 *record = allocated(bytes);
+
 	(void)ring, (void)flags;
-	free(result);
-	result = allocated(bytes);
-	memcpy(result, data, bytes);
+	memcpy(record, data, bytes);
+	if (((struct sample *)record)->kind == SAMPLE_COPY) {
+		free(copied);
+		copied = (struct copy *)record;
+	} else {
+		free(result);
+		result = (struct sample *)record;
+	}
 	return 0;
 }
 
@@ -180,6 +196,7 @@ static long repeat(u32 times, void *step, void *context, u64 flags)
 static void prepare(void)
 {
 	state = allocated(sizeof *state);
+	copy_room = allocated(sizeof *copy_room);
 	for (int i = 0; i < COUNTS; i++)
 		counter[i] = allocated(sizeof **counter);
 }
@@ -241,7 +258,7 @@ static int replay_stack(const char *path)
 	fclose(input);
 	prepare();
 	sample_processor(&context);
-	printf("%u %u %u\n", result->stop, result->kernel_frames, result->user_frames);
+	printf("%u %u %u %u\n", result->stop, result->kernel_frames, result->user_frames, result->kind);
 	for (u32 i = 0; i < result->user_frames; i++)
 		printf("%llx\n", result->addresses[result->kernel_frames + i]);
 	return 0;
@@ -334,6 +351,7 @@ static int print_layout(void)
 	printf("block_bytes %zu\nblocks_max %d\n", sizeof(struct block), BLOCKS_MAX);
 	printf("mappings_max %d\nprocesses_max %d\n", 1 << MAPPING_STEPS, PROCESSES_MAX);
 	printf("table_bytes %zu\ntables_max %d\n", sizeof(struct table), TABLES_MAX);
+	printf("copied_stack_offset %zu\n", __builtin_offsetof(struct copy, stack));
 	printf("process_bytes %zu\nstops %d\n", sizeof(struct process), STOP_NONE);
 	return 0;
 }

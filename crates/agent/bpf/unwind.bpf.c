@@ -68,6 +68,12 @@ struct state {
 	struct mapping mapping;
 	u8 is_exact;
 	u8 is_frame_known;
+	/* Whether the engine will know more soon. */
+	u8 is_early;
+	/* The registers that it began with. */
+	u64 first_address;
+	u64 first_stack;
+	u64 first_frame;
 	struct sample sample;
 };
 
@@ -77,6 +83,13 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct state);
 } states SECTION(".maps");
+
+struct {
+	MAP_NUMBER(type, MAP_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct copy);
+} copies SECTION(".maps");
 
 /* Register values of what was interrupted, as struct sigcontext has them: words from rbp. */
 #define SIGNAL_STACK_WORDS 5
@@ -330,11 +343,15 @@ ALWAYS_INLINE int to_caller(struct state *state)
 	u32 word = RULE_GAP;
 	int otherwise = STOP_NO_UNWIND_INFO;
 
-	if (!is_mapped(state, at))
+	if (!is_mapped(state, at)) {
+		state->is_early = 1;
 		return STOP_NO_MAPPING;
+	}
 	table = map_lookup(&tables, &state->mapping.table);
-	if (!table || table->state == TABLE_ABSENT)
+	if (!table || table->state == TABLE_ABSENT) {
+		state->is_early = state->mapping.table != TABLE_UNKNOWN;
 		return STOP_NO_UNWIND_INFO;
+	}
 	if (table->state == TABLE_ROWS) {
 		word = rule_at(table, at - state->mapping.origin);
 		if (RULE_KIND(word) != RULE_GAP)
@@ -432,10 +449,42 @@ ALWAYS_INLINE void unwind(struct state *state, u64 segment)
 		sample->addresses[place & (ADDRESSES_MAX - 1)] = state->address | EXACT;
 		sample->user_frames = 1;
 		sample->stop = process ? STOP_UNSUPPORTED_RULE : STOP_NO_MAPPING;
+		state->is_early = segment != SEGMENT_OF_32_BITS;
 		return;
 	}
 	state->process = *process;
 	repeat(USER_FRAMES_MAX + 1, step, &state, 0);
+}
+
+/* Puts the stack's first pages into the ring; whether that could be done. */
+ALWAYS_INLINE int is_copied(struct state *state)
+{
+	u32 zero = 0;
+	struct copy *copy = map_lookup(&copies, &zero);
+	u64 from = state->first_stack, bytes = PAGE_BYTES - (from & (PAGE_BYTES - 1));
+
+	if (!copy)
+		return 0;
+	copy->time_nanos = state->sample.time_nanos;
+	copy->processor = state->sample.processor;
+	copy->kind = SAMPLE_COPY;
+	copy->is_cut = 0;
+	copy->address = state->first_address;
+	copy->stack_pointer = from;
+	copy->frame = state->first_frame;
+	/* The page of the stack pointer to its end, then whole ones: the stack ends with a page. */
+	if (probe_read_user(copy->stack, bytes, (const void *)from))
+		return 0;
+	for (int i = 0; i < COPY_PAGES; i++) {
+		if (bytes > PAGE_BYTES * COPY_PAGES ||
+		    probe_read_user(copy->stack + bytes, PAGE_BYTES, (const void *)(from + bytes)))
+			break;
+		bytes += PAGE_BYTES;
+		copy->is_cut = i == COPY_PAGES - 1;
+	}
+	if (bytes > sizeof copy->stack)
+		return 0;
+	return !ring_output(&samples, copy, __builtin_offsetof(struct copy, stack) + bytes, RING_NO_WAKEUP);
 }
 
 SECTION("perf_event")
@@ -462,8 +511,16 @@ int sample_processor(struct perf_event_context *context)
 	sample->kernel_frames = 0;
 	sample->user_frames = 0;
 	sample->stop = STOP_NO_USER_STACK;
-	if (is_user(context, state, &segment))
+	sample->kind = SAMPLE_WHOLE;
+	state->is_early = 0;
+	if (is_user(context, state, &segment)) {
+		state->first_address = state->address;
+		state->first_stack = state->stack;
+		state->first_frame = state->frame;
 		unwind(state, segment);
+	}
+	if (state->is_early && is_copied(state))
+		sample->kind = SAMPLE_COPIED;
 	addresses = (u32)sample->kernel_frames + sample->user_frames;
 	if (addresses > ADDRESSES_MAX)
 		addresses = ADDRESSES_MAX;

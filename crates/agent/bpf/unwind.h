@@ -87,6 +87,9 @@ enum table_state {
 	TABLE_JIT,
 };
 
+/* The table of binaries that nothing is known of, and nothing will be. */
+#define TABLE_UNKNOWN 0
+
 struct table {
 	u32 root;
 	u8 state;
@@ -129,8 +132,42 @@ struct sample {
 	u16 kernel_frames;
 	u16 user_frames;
 	u8 stop;
-	u8 unused[7];
+	u8 kind;
+	u8 unused[6];
 	u64 addresses[ADDRESSES_MAX];
+};
+
+enum sample_kind {
+	SAMPLE_WHOLE,
+	/* A struct copy of the same processor and time came out of the ring before it. */
+	SAMPLE_COPIED,
+	/* A struct copy. */
+	SAMPLE_COPY,
+};
+
+/* Of a stack that met what the engine has not told of yet, as it does on its next poll: then it unwinds the copy. */
+#define PAGE_BYTES 4096
+#define COPY_PAGES 4
+
+struct copy {
+	/* As struct sample has them; only time, processor and kind count. */
+	u64 time_nanos;
+	u64 period_nanos;
+	u32 process;
+	u32 thread;
+	u32 processor;
+	u16 kernel_frames;
+	u16 user_frames;
+	u8 stop;
+	u8 kind;
+	/* Whether there may be more of the stack. */
+	u8 is_cut;
+	u8 unused[5];
+	u64 address;
+	u64 stack_pointer;
+	u64 frame;
+	/* As long as could be read. */
+	u8 stack[PAGE_BYTES * (COPY_PAGES + 1)];
 };
 
 enum count {

@@ -8,7 +8,7 @@ use unhex_agent::sample::Stop;
 use unhex_testkit::fixture::{Fixture, Program};
 use unhex_testkit::run;
 
-use crate::sampled::{Functions, Running, Stack, engine, fast, real, stacks};
+use crate::sampled::{Functions, Running, Stack, engine, fast, real, stacks, stacks_of_children};
 
 /// Stacks of a program that are looked at.
 const STACKS: usize = 150;
@@ -225,4 +225,49 @@ int main(void) { calls(); return 1; }
         .collect();
     let is_stub = |stack: &Stack| stubs.iter().any(|stub| stub.contains(&stack.innermost.0));
     assert!(stacks.keys().any(is_stub), "{stubs:x?} {stacks:#?}");
+}
+
+#[test]
+fn processes_that_end_before_anything_is_told_of_them_have_whole_stacks() {
+    let text = "
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+KEEP long work(void) { for (turns = 0; turns < 100000; turns++) ; return turns; }
+int main(int count, char **words) {
+    if (count > 1) {
+        clock_t end = clock() + CLOCKS_PER_SEC / 40;
+        long done = 0;
+        while (clock() < end) done += work();
+        return done == 0;
+    }
+    for (;;) {
+        if (fork() == 0) { execl(\"/proc/self/exe\", words[0], \"child\", (char *)0); _exit(1); }
+        wait(0);
+    }
+}
+";
+    let fixture = program(text, &["-O2", "-fomit-frame-pointer"]);
+    let Some(mut engine) = engine(fast()) else {
+        return;
+    };
+    let path = real(&fixture.stripped());
+    let running = Running::start(&mut Command::new(&path));
+    let functions = Functions::of(fixture.path(), &path);
+    let stacks = stacks_of_children(&mut engine, running.id(), &functions, 600);
+    let whole = stacks
+        .iter()
+        .filter(|stack| stack.stop == Stop::Root)
+        .count();
+    assert!(
+        whole * 100 >= stacks.len() * 97,
+        "{whole} of {} are whole, others are {:#?}",
+        stacks.len(),
+        stacks
+            .iter()
+            .filter(|stack| stack.stop != Stop::Root)
+            .collect::<Vec<_>>()
+    );
+    let expected = chain(&["work"]);
+    assert!(stacks.iter().any(|stack| stack.frames == expected));
 }

@@ -80,7 +80,8 @@ fn sampled((engine, processes): &mut (Ebpf, Processes), seconds: u32) -> Seen {
         });
         taken.expect("the engine goes on");
         seen.slowest_poll = seen.slowest_poll.max(begun.elapsed());
-        std::thread::park_timeout(Duration::from_millis(100));
+        let between = Duration::from_millis(setting("UNHEX_AGENT_POLL_MILLIS", 100).into());
+        std::thread::park_timeout(between);
     }
     seen
 }

@@ -141,7 +141,7 @@ pub(crate) fn fast() -> EbpfSettings {
     }
 }
 
-/// So many stacks of a program, from the first one on that is complete, each with how often it was seen.
+/// So many stacks of a program, from the first one on that is complete and in `main`, each with how often it was seen.
 pub(crate) fn stacks(
     (engine, processes): &mut (Ebpf, Processes),
     running: ProcessId,
@@ -157,7 +157,8 @@ pub(crate) fn stacks(
             let stack = functions
                 .stack(processes, &sample)
                 .expect("a known process");
-            if !seen.is_empty() || stack.stop == Stop::Root {
+            let is_up = stack.frames.iter().any(|name| name == "main");
+            if !seen.is_empty() || (is_up && stack.stop == Stop::Root) {
                 seen.push(stack);
             }
         });
@@ -169,6 +170,31 @@ pub(crate) fn stacks(
         *counted.entry(stack).or_default() += 1;
     }
     counted
+}
+
+/// So many stacks of all processes of a program but the first, of each from its very beginning.
+pub(crate) fn stacks_of_children(
+    (engine, processes): &mut (Ebpf, Processes),
+    parent: ProcessId,
+    functions: &Functions,
+    wanted: usize,
+) -> Vec<Stack> {
+    let mut seen = Vec::new();
+    run::poll("stacks of short processes", DEADLINE, || {
+        let taken = engine.poll(processes, &mut |processes, sample| {
+            let process = processes.get(sample.process);
+            let first = process.and_then(|process| process.regions().first());
+            let is_child = first.is_some_and(|first| first.binary.name == functions.name);
+            if sample.process != parent && is_child && !sample.user.is_empty() {
+                seen.extend(functions.stack(processes, &sample));
+            }
+        });
+        taken.expect("the engine goes on");
+        // As the agent does it, which is far longer than these processes live.
+        std::thread::park_timeout(Duration::from_millis(200));
+        (seen.len() >= wanted).then_some(())
+    });
+    seen
 }
 
 /// The path of a program, as the kernel has it.

@@ -15,7 +15,7 @@ use aya::programs::perf_event::{
 };
 use aya::{Ebpf, EbpfLoader};
 
-use super::record;
+use super::record::{self, Record, StackCopy};
 use super::tree::Node;
 use crate::engine::EngineError;
 use crate::sample::Sample;
@@ -39,9 +39,10 @@ pub(super) const PROCESSES_MAX: usize = 16_384;
 /// Bytes of a block in the map.
 const BLOCK_BYTES: u64 = 256;
 
-/// Bytes of the ring for each processor: half a second of the deepest stacks at 99 a second, or ten of usual ones.
-const RING_BYTES_PER_PROCESSOR: usize = 256 << 10;
-/// Bytes of the ring at most: that of 64 processors.
+/// Bytes of the ring for each processor: a third of a second of nothing but copied stacks at 99 a second, or half a minute of
+/// usual samples.
+const RING_BYTES_PER_PROCESSOR: usize = 512 << 10;
+/// Bytes of the ring at most: that of 32 processors, of which not all copy stacks at a time.
 const RING_BYTES_MAX: usize = 16 << 20;
 
 /// Lines of what the kernel explains that are passed on: the reason is in the last ones.
@@ -108,6 +109,8 @@ pub(super) struct Kernel {
     processes: HashMap<MapData, u32, u64>,
     samples: RingBuf<MapData>,
     counts: PerCpuArray<MapData, u64>,
+    /// Copies whose samples come next, by processor.
+    copies: BTreeMap<u32, StackCopy>,
     /// By processor.
     ticks: BTreeMap<u32, PerfEventLinkId>,
     samples_per_second: u32,
@@ -147,6 +150,7 @@ impl Kernel {
             samples: RingBuf::try_from(map(&mut bpf, "samples")?).map_err(map_error)?,
             counts: PerCpuArray::try_from(map(&mut bpf, "counts")?).map_err(map_error)?,
             bpf,
+            copies: BTreeMap::new(),
             ticks: BTreeMap::new(),
             samples_per_second: 0,
         })
@@ -252,11 +256,20 @@ impl Kernel {
         }
     }
 
-    /// All samples that are in the ring.
-    pub(super) fn drain(&mut self, mut sink: impl FnMut(Sample)) {
+    /// All samples that are in the ring, with copies of their stacks where there are some.
+    pub(super) fn drain(&mut self, mut sink: impl FnMut(Sample, Option<StackCopy>)) {
         while let Some(bytes) = self.samples.next() {
-            if let Some(sample) = record::sample(&bytes) {
-                sink(sample);
+            match record::record(&bytes) {
+                Some(Record::Copy(copy)) => drop(self.copies.insert(copy.processor, copy)),
+                Some(Record::Sample { sample, has_copy }) => {
+                    let copy = self.copies.remove(&sample.processor);
+                    let is_its = |copy: &StackCopy| {
+                        has_copy && copy.time_nanos == sample.time_monotonic_nanos
+                    };
+                    let copy = copy.filter(is_its);
+                    sink(sample, copy);
+                }
+                None => {}
             }
         }
     }

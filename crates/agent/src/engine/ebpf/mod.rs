@@ -3,7 +3,8 @@
 //! At each tick the program (`bpf/unwind.bpf.c`) follows the stack of whoever runs on its processor, and puts addresses into a
 //! ring. What it needs to know is written into its maps from here: what processes have mapped (`mappings`), as [`Sideband`]
 //! tells of it, and how to unwind through each binary (`tables`), which is found out on a thread of its own (`builder`)
-//! when a process is sampled that has the binary mapped. A stack that comes too early says so, by its [`Stop`].
+//! when a process is sampled that has the binary mapped. Of a stack that comes too early for that, as of a process that began since
+//! the last poll, the first pages are copied and unwound here, as the other engine does it.
 
 mod blocks;
 mod builder;
@@ -20,13 +21,15 @@ use std::collections::{BTreeSet, VecDeque};
 
 use kernel::Kernel;
 use mappings::Mappings;
+use record::StackCopy;
 use tables::{Asked, Tables};
 use unhex_symbols::address::ProcessAddress;
 
 use crate::clock::monotonic_nanos;
+use crate::engine::perf_copy::{PerfCopySettings, Stacks};
 use crate::engine::{Counters, Engine, EngineError};
-use crate::perf_events::{online_processors, refused};
-use crate::processes::Processes;
+use crate::perf_events::{SampleRecord, online_processors, refused};
+use crate::processes::{Processes, Region};
 use crate::sample::{FrameKind, ProcessId, Sample, Stop, UserFrame};
 use crate::sideband::Sideband;
 
@@ -35,6 +38,11 @@ const TIDY_NANOS: u64 = 10_000_000_000;
 /// For how many times its usual span a sample may stand: beyond that, the processor was taken away, and nothing ran.
 const SPANS_MAX: u64 = 4;
 const SECOND_NANOS: u64 = 1_000_000_000;
+/// Frames of a stack that was copied; `USER_FRAMES_MAX` in `bpf/unwind.h`.
+const FRAMES_MAX: usize = 512;
+/// Bytes of unwind information that are kept for stacks that are copied: there are few of them, and the largest compiler
+/// has 8 MB.
+const COPIES_UNWIND_BYTES_MAX: usize = 24 << 20;
 
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +71,10 @@ pub struct Ebpf {
     sideband: Sideband,
     tables: Tables,
     mappings: Mappings,
+    /// Unwinds copies.
+    stacks: Stacks,
     /// Samples that are newer than what is known of processes.
-    waiting: VecDeque<Sample>,
+    waiting: VecDeque<(Sample, Option<StackCopy>)>,
     counters: Counters,
     samples_per_second: u32,
     tidied_nanos: u64,
@@ -92,6 +102,11 @@ impl Ebpf {
             sideband,
             tables,
             mappings,
+            stacks: Stacks::new(PerfCopySettings {
+                frames_max: FRAMES_MAX,
+                unwind_bytes_max: COPIES_UNWIND_BYTES_MAX,
+                ..PerfCopySettings::default()
+            }),
             waiting: VecDeque::new(),
             counters: Counters::default(),
             samples_per_second,
@@ -103,12 +118,12 @@ impl Ebpf {
     fn deliver(
         &mut self,
         processes: &mut Processes,
-        mut sample: Sample,
+        (mut sample, copy): (Sample, Option<StackCopy>),
         now_nanos: u64,
     ) -> Result<Sample, EngineError> {
         sample.period_nanos = self.span(sample.period_nanos);
         if !sample.user.is_empty() {
-            self.complete(processes, &mut sample, now_nanos)?;
+            self.complete(processes, &mut sample, copy.as_ref(), now_nanos)?;
         }
         self.counters.count(sample.stop);
         Ok(sample)
@@ -119,6 +134,7 @@ impl Ebpf {
         &mut self,
         processes: &mut Processes,
         sample: &mut Sample,
+        copy: Option<&StackCopy>,
         now_nanos: u64,
     ) -> Result<(), EngineError> {
         let id = sample.process;
@@ -133,27 +149,36 @@ impl Ebpf {
         let Some(written) = self.mappings.current(id, process) else {
             return Ok(());
         };
-        written.touch(now_nanos);
         if !written.is_of(process, sample.time_monotonic_nanos) {
             sample.user.truncate(1);
             sample.stop = Stop::NoMapping;
         }
+        if let Some(copy) = copy {
+            unwind_copy(&mut self.stacks, processes, sample, copy);
+        }
+        self.note_use(processes, sample, now_nanos);
+        Ok(())
+    }
+
+    /// Which tables a stack went through, and which it lacked.
+    fn note_use(&mut self, processes: &Processes, sample: &Sample, now_nanos: u64) {
+        let id = sample.process;
+        let Some(process) = processes.get(id) else {
+            return;
+        };
+        let Some(written) = self.mappings.current(id, process) else {
+            return;
+        };
+        written.touch(now_nanos);
         for frame in &sample.user {
             if let Some((slot, _)) = written.slot_at(process, looked_up(*frame)) {
                 self.tables.touch(slot, now_nanos);
             }
         }
-        let mut ask = |slot, region: &crate::processes::Region| {
+        let mut ask = |slot, region: &Region| {
             let open = || processes.open(id, region);
             self.tables.ask(slot, now_nanos, &region.binary, open)
         };
-        if sample.stop == Stop::NoUnwindInfo
-            && let Some(last) = sample.user.last()
-            && let Some((slot, region)) = written.slot_at(process, looked_up(*last))
-        {
-            // What could not be asked for now will be by the next sample that ends there.
-            ask(slot, region);
-        }
         if !written.is_asked {
             let asked = written
                 .slots(process)
@@ -161,7 +186,12 @@ impl Ebpf {
             let later = asked.filter(|&asked| asked == Asked::Later).count();
             written.is_asked = later == 0;
         }
-        Ok(())
+        for frame in &sample.user {
+            if let Some((slot, region)) = written.slot_at(process, looked_up(*frame)) {
+                // Put away since, perhaps; what cannot be asked for now will be by the next sample.
+                ask(slot, region);
+            }
+        }
     }
 
     /// For how long a sample stands: since the processor was looked at before, busy or not.
@@ -182,6 +212,7 @@ impl Ebpf {
     ) -> Result<(), EngineError> {
         let (kernel, tables) = (&mut self.kernel, &mut self.tables);
         for &id in changed {
+            self.stacks.follow(processes, id);
             match processes.get(id) {
                 Some(process) => self
                     .mappings
@@ -217,16 +248,17 @@ impl Engine for Ebpf {
         let until_nanos = self.sideband.collect()?;
         let now = monotonic_nanos();
         let waiting = &mut self.waiting;
-        self.kernel.drain(|sample| waiting.push_back(sample));
+        self.kernel
+            .drain(|sample, copy| waiting.push_back((sample, copy)));
         waiting
             .make_contiguous()
-            .sort_by_key(|sample| sample.time_monotonic_nanos);
+            .sort_by_key(|(sample, _)| sample.time_monotonic_nanos);
         let mut changed = BTreeSet::new();
         let mut note = |_: &Processes, id| changed.extend([id]);
         while let Some(time_nanos) = self
             .waiting
             .front()
-            .map(|sample| sample.time_monotonic_nanos)
+            .map(|(sample, _)| sample.time_monotonic_nanos)
             && time_nanos <= until_nanos
             && let Some(sample) = self.waiting.pop_front()
         {
@@ -253,6 +285,29 @@ impl Engine for Ebpf {
         counters.table_bytes = self.kernel.table_bytes();
         self.tables.count(&mut counters);
         counters
+    }
+}
+
+/// Unwinds the copy of a stack by what is known by now, where that leads further than what was known in the kernel.
+fn unwind_copy(
+    stacks: &mut Stacks,
+    processes: &mut Processes,
+    sample: &mut Sample,
+    copy: &StackCopy,
+) {
+    let record = SampleRecord {
+        process: sample.process,
+        thread: sample.thread,
+        processor: sample.processor,
+        kernel: Vec::new(),
+        registers: Some(copy.registers),
+        stack: &copy.stack,
+        stack_room_bytes: copy.stack.len() + usize::from(!copy.is_cut),
+    };
+    let unwound = stacks.sample(processes, record, sample.time_monotonic_nanos);
+    if unwound.stop.is_complete() || unwound.user.len() > sample.user.len() {
+        sample.user = unwound.user;
+        sample.stop = unwound.stop;
     }
 }
 

@@ -19,7 +19,7 @@ use crate::perf_events::{
 use crate::processes::Processes;
 use crate::sample::Sample;
 use crate::sideband::Sideband;
-use stacks::Stacks;
+pub(in crate::engine) use stacks::Stacks;
 
 /// Largest copy of a stack: a record has at most 65,535 bytes with all that it consists of.
 pub const COPIED_STACK_BYTES_MAX: u32 = 65_000;

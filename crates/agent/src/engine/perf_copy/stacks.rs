@@ -14,7 +14,7 @@ use crate::sample::{FrameKind, ProcessId, Sample, Stop, UserFrame};
 const READY_PROCESSES_MAX: usize = 1024;
 
 /// Unwinds, and keeps what the next stack of a process needs.
-pub(super) struct Stacks {
+pub(in crate::engine) struct Stacks {
     pub(super) settings: PerfCopySettings,
     pub(super) counters: Counters,
     unwinding: Unwinding,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Stacks {
 }
 
 impl Stacks {
-    pub(super) fn new(settings: PerfCopySettings) -> Self {
+    pub(in crate::engine) fn new(settings: PerfCopySettings) -> Self {
         Self {
             settings,
             counters: Counters::default(),
@@ -49,7 +49,7 @@ impl Stacks {
     }
 
     /// What was counted, and what is held now.
-    pub(super) fn counters(&self) -> Counters {
+    pub(in crate::engine) fn counters(&self) -> Counters {
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         Counters {
             table_bytes: number(self.data.size_bytes()),
@@ -60,7 +60,7 @@ impl Stacks {
     }
 
     /// A process has changed: if it is gone, nothing is kept for it.
-    pub(super) fn follow(&mut self, processes: &Processes, id: ProcessId) {
+    pub(in crate::engine) fn follow(&mut self, processes: &Processes, id: ProcessId) {
         let generation = processes.get(id).map(crate::processes::Process::generation);
         if let Some(modules) = self.ready.get(&id)
             && generation.is_none_or(|generation| generation != modules.generation)
@@ -70,7 +70,7 @@ impl Stacks {
     }
 
     /// The stack of a record.
-    pub(super) fn sample(
+    pub(in crate::engine) fn sample(
         &mut self,
         processes: &mut Processes,
         record: SampleRecord<'_>,

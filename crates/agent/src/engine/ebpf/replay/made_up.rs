@@ -49,6 +49,7 @@ fn unwound(stop: Stop, addresses: &[u64]) -> Unwound {
         stop,
         kernel_frames: 0,
         addresses: addresses.to_vec(),
+        is_copied: false,
     }
 }
 
@@ -277,6 +278,26 @@ fn every_other_end_has_its_reason() {
             "{rule:?} {words:x?}"
         );
     }
+}
+
+#[test]
+fn a_stack_that_meets_what_the_engine_may_know_soon_is_copied() {
+    let mut absent = Snapshot {
+        address: CODE + 0x10,
+        stack: STACK + 0x100,
+        memory: vec![(STACK, vec![0; 0x2000])],
+        // The first table is that of what nothing will be known of.
+        tables: vec![Way::Absent, Way::Absent],
+        mappings: vec![[CODE, CODE + 0x2000, CODE, 1]],
+        ..Snapshot::default()
+    };
+    assert!(absent.unwound().is_copied);
+    absent.mappings[0][3] = 0;
+    assert!(!absent.unwound().is_copied);
+    absent.mappings.clear();
+    assert!(absent.unwound().is_copied);
+    absent.stack = 0x100;
+    assert!(!absent.unwound().is_copied);
 }
 
 #[test]

@@ -82,6 +82,8 @@ struct Unwound {
     stop: Stop,
     kernel_frames: usize,
     addresses: Vec<u64>,
+    /// Whether the stack was copied, for the engine to try again.
+    is_copied: bool,
 }
 
 /// The mark of addresses that ran or were interrupted.
@@ -164,6 +166,7 @@ impl Snapshot {
         Unwound {
             stop: Stop::ALL[counts.next().unwrap()],
             kernel_frames: counts.next().unwrap(),
+            is_copied: counts.nth(1) == Some(1),
             addresses: lines
                 .map(|line| u64::from_str_radix(line, 16).unwrap())
                 .collect(),
@@ -177,6 +180,7 @@ fn the_engine_and_the_kernel_program_agree_on_what_lies_where() {
     let limits = crate::limits::Limits::default();
     let expected = [
         "addresses_offset 40".to_owned(),
+        "copied_stack_offset 64".to_owned(),
         format!("node_bytes {}", size_of::<Node>()),
         format!("nodes_per_shard {NODES_PER_SHARD}"),
         format!("shards_max {SHARDS_MAX}"),
