@@ -20,6 +20,9 @@ use crate::symbols::Symbols;
 /// Samples that are looked at.
 const SAMPLES: usize = 200;
 
+/// Samples in a row that are as expected when an engine has all tables of a program.
+const IN_A_ROW: usize = 50;
+
 /// Of a hundred, how many have to be as expected: one may have hit the way into a signal or out of a system call.
 const PERCENT: usize = 99;
 
@@ -222,8 +225,8 @@ pub(crate) struct Sight {
 
 /// Takes samples of all processes that have the first of the files mapped, and compares each.
 ///
-/// An engine that makes tables aside says so by reasons while it does that: its samples count from the first one that is
-/// as expected.
+/// An engine that makes tables aside says so by reasons while it does that: its samples count from when many in a row
+/// are as expected.
 pub(crate) fn compare(
     engine: &mut dyn Engine,
     processes: &mut Processes,
@@ -231,15 +234,21 @@ pub(crate) fn compare(
 ) -> Sight {
     let mut sight = Sight::default();
     let mut is_ready = engine.name() != "ebpf";
+    let mut delivered = 0;
     run::poll("enough samples", DEADLINE, || {
         let mut look = |processes: &Processes, sample: Sample| {
+            delivered += 1;
             if !expected.concerns(processes, sample.process) {
                 return;
             }
             sight.add(processes, &sample, expected);
-            if !is_ready && sight.seen.keys().any(|seen| expected.is_met_by(seen)) {
-                is_ready = true;
+            if is_ready {
+                return;
+            }
+            if sight.seen.keys().any(|seen| !expected.is_met_by(seen)) {
                 sight = Sight::default();
+            } else if sight.seen.values().sum::<usize>() >= IN_A_ROW {
+                is_ready = true;
             }
         };
         engine.poll(processes, &mut look).unwrap();
@@ -249,6 +258,8 @@ pub(crate) fn compare(
         (sight.seen.values().sum::<usize>() >= SAMPLES).then_some(())
     });
     sight.judge(expected);
+    let counted: u64 = engine.counters().samples.iter().sum();
+    assert_eq!(counted, delivered, "{:?}", engine.counters());
     sight
 }
 

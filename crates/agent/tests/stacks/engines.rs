@@ -110,6 +110,9 @@ macro_rules! programs_of_engine {
             threads_of_a_rust_program,
             cleanup_and_catch_of_a_cpp_exception,
             goroutines,
+            code_made_at_run_time_with_frame_pointers,
+            code_made_at_run_time_without_frame_pointers,
+            a_stack_of_more_frames_than_a_sample_has,
         }
     };
 }

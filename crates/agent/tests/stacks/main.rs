@@ -9,5 +9,6 @@ mod chains;
 mod engines;
 mod privileges;
 mod programs;
+mod rings;
 mod sideband;
 mod symbols;

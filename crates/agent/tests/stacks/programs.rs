@@ -6,7 +6,7 @@ use std::process::Command;
 use unhex_agent::engine::Engine;
 use unhex_agent::sample::Stop;
 use unhex_build_id::{FileHash, Identity};
-use unhex_testkit::fixture::Program;
+use unhex_testkit::fixture::{Fixture, Program};
 use unhex_testkit::{run, tools};
 
 use crate::chains::{Expected, Running, Sight, compare, folder};
@@ -64,6 +64,21 @@ fn check_large(open: Open<'_>, command: &mut Command, expected: impl Fn() -> Exp
         expected().cut_by(Stop::Truncated)
     } else {
         expected()
+    };
+    compare(opened.engine.as_mut(), &mut opened.processes, &expected);
+}
+
+/// As [`check`], of mappings that are new all the time: an engine in the kernel hears of them when samples of them were
+/// taken already, and says so.
+fn check_fleeting(open: Open<'_>, command: &mut Command, expected: Expected) {
+    let _running = Running::start(command);
+    let Some(mut opened) = open() else {
+        return;
+    };
+    let expected = if copies(opened.engine.as_ref()) {
+        expected
+    } else {
+        expected.or_cut_by(&[Stop::NoMapping, Stop::NoUnwindInfo])
     };
     compare(opened.engine.as_mut(), &mut opened.processes, &expected);
 }
@@ -163,7 +178,7 @@ pub(crate) fn calls_of_the_vdso(open: Open<'_>) {
     }
 }
 
-fn library(name: &str, text: &str) -> unhex_testkit::fixture::Fixture {
+fn library(name: &str, text: &str) -> Fixture {
     let flags = ["-O2", "-shared", "-fPIC", "-fno-optimize-sibling-calls"];
     Program::c(text).name(name).flags(&flags).build()
 }
@@ -200,7 +215,7 @@ pub(crate) fn libraries_that_come_and_go(open: Open<'_>) {
     let expected = Expected::chains(program.path(), &chains);
     let expected = expected.file(first.path()).file(second.path());
     let mut command = Command::new(program.path());
-    check(open, command.args([first.path(), second.path()]), &expected);
+    check_fleeting(open, command.args([first.path(), second.path()]), expected);
 }
 
 /// Processes that run for some milliseconds each: their first sample has their mappings.
@@ -230,17 +245,7 @@ pub(crate) fn a_storm_of_processes(open: Open<'_>) {
         &[],
     ];
     let expected = Expected::chains(program.path(), &chains).in_user_code();
-    let _running = Running::start(&mut Command::new(program.path()));
-    let Some(mut opened) = open() else {
-        return;
-    };
-    // An engine in the kernel hears of a process when its sample was taken already.
-    let expected = if copies(opened.engine.as_ref()) {
-        expected
-    } else {
-        expected.or_cut_by(&[Stop::NoMapping, Stop::NoUnwindInfo])
-    };
-    compare(opened.engine.as_mut(), &mut opened.processes, &expected);
+    check_fleeting(open, &mut Command::new(program.path()), expected);
 }
 
 pub(crate) fn calls_through_the_procedure_linkage_table(open: Open<'_>) {
@@ -484,4 +489,54 @@ func main() {
     ];
     let expected = Expected::chains(&program, &chains).in_functions(&["main.spin", "main.note"]);
     check(open, &mut Command::new(&program), &expected);
+}
+
+/// A program that writes a function into memory, which calls `spin`.
+fn compiler(function: &str) -> Fixture {
+    c(&format!(
+        "
+        #include <string.h>
+        #include <sys/mman.h>
+        FUNCTION void call(unsigned char *code) {{ ((void (*)(void))code)(); sink++; }}
+        int main(void) {{
+            unsigned char function[] = {{ {function} }};
+            void (*target)(void) = spin;
+            int protection = PROT_READ | PROT_WRITE | PROT_EXEC;
+            unsigned char *code = mmap(0, 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            memcpy(code, function, sizeof function);
+            memcpy(memmem(code, 4096, \"TTTTTTTT\", 8), &target, 8);
+            call(code);
+            return 0;
+        }}"
+    ))
+    .flags(&["-D_GNU_SOURCE"])
+    .build()
+}
+
+pub(crate) fn code_made_at_run_time_with_frame_pointers(open: Open<'_>) {
+    // push %rbp; mov %rsp, %rbp; movabs $spin, %rax; call *%rax
+    let program = compiler(
+        "0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 'T', 'T', 'T', 'T', 'T', 'T', 'T', 'T', 0xff, 0xd0",
+    );
+    let expected = Expected::chains(program.path(), &[&["spin", "call", "main", "_start"]]);
+    check(open, &mut Command::new(program.path()), &expected);
+}
+
+pub(crate) fn code_made_at_run_time_without_frame_pointers(open: Open<'_>) {
+    // mov $0x1234, %ebp; push %rax; movabs $spin, %rax; call *%rax
+    let program = compiler(
+        "0xbd, 0x34, 0x12, 0, 0, 0x50, 0x48, 0xb8, 'T', 'T', 'T', 'T', 'T', 'T', 'T', 'T', 0xff, 0xd0",
+    );
+    let expected = Expected::chains(program.path(), &[&["spin"]]).cut_by(Stop::Jit);
+    check(open, &mut Command::new(program.path()), &expected);
+}
+
+pub(crate) fn a_stack_of_more_frames_than_a_sample_has(open: Open<'_>) {
+    let program = c("
+        FUNCTION void down(int depth) { if (depth) down(depth - 1); else spin(); sink++; }
+        int main(void) { down(1999); return 0; }")
+    .build();
+    let chain = ["spin", "down*2000", "main", "_start"];
+    let expected = Expected::chains(program.path(), &[&chain]).cut_by(Stop::Depth);
+    check(open, &mut Command::new(program.path()), &expected);
 }

@@ -137,3 +137,96 @@ impl DataSource for OfProcess<'_> {
         data
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What this process has mapped and can be unwound, each binary once.
+    fn regions(processes: &mut Processes) -> (ProcessId, Vec<Region>) {
+        let id = ProcessId(std::process::id());
+        assert!(processes.ensure(id, 1));
+        let mut regions: Vec<Region> = Vec::new();
+        for region in processes.get(id).unwrap().regions() {
+            let is_new = regions
+                .iter()
+                .all(|known| known.binary.identity != region.binary.identity);
+            if is_new && region.binary.identity.is_some() {
+                regions.push(region.clone());
+            }
+        }
+        assert!(regions.len() >= 3, "{regions:?}");
+        (id, regions)
+    }
+
+    #[test]
+    fn a_binary_is_read_once() {
+        let mut processes = Processes::default();
+        let (id, regions) = regions(&mut processes);
+        let mut cache = DataCache::new(1 << 30);
+        let first = cache.of_process(&processes, id).data(&regions[0]).unwrap();
+        let second = cache.of_process(&processes, id).data(&regions[0]).unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!((cache.len(), cache.size_bytes()), (1, first.size_bytes()));
+    }
+
+    #[test]
+    fn what_was_not_asked_for_longest_makes_room() {
+        let mut processes = Processes::default();
+        let (id, regions) = regions(&mut processes);
+        let mut all = DataCache::new(1 << 30);
+        let sizes: Vec<usize> = regions
+            .iter()
+            .filter_map(|region| Some(all.of_process(&processes, id).data(region)?.size_bytes()))
+            .collect();
+        let total: usize = sizes.iter().sum();
+        // All but a little of what there is.
+        let mut cache = DataCache::new(total - 1);
+        for region in &regions {
+            cache.of_process(&processes, id).data(region);
+            assert!(cache.size_bytes() < total, "{sizes:?}");
+        }
+        assert!(cache.evicted() > 0, "{cache:?}");
+        let held: usize = cache
+            .by_identity
+            .values()
+            .flat_map(|entry| &entry.data)
+            .map(|data| data.size_bytes())
+            .sum();
+        assert_eq!(cache.size_bytes(), held);
+        let newest = regions.last().unwrap().binary.identity.clone().unwrap();
+        assert!(cache.by_identity.contains_key(&newest));
+    }
+
+    #[test]
+    fn a_file_that_is_not_to_be_had_is_not_looked_for_all_the_time() {
+        let mut processes = Processes::default();
+        let (_, mut regions) = regions(&mut processes);
+        let region = &mut regions[0];
+        let gone = crate::processes::Binary {
+            name: "/nonexistent".to_owned(),
+            ..crate::processes::Binary::clone(&region.binary)
+        };
+        region.binary = Arc::new(gone);
+        let mut cache = DataCache::new(1 << 30);
+        // No process has that number.
+        let nobody = ProcessId(1 << 30);
+        assert!(cache.of_process(&processes, nobody).data(region).is_none());
+        let since = |cache: &DataCache| {
+            cache
+                .by_identity
+                .values()
+                .next()
+                .unwrap()
+                .data
+                .as_ref()
+                .err()
+                .copied()
+        };
+        let before = since(&cache);
+        assert!(before.is_some());
+        assert!(cache.of_process(&processes, nobody).data(region).is_none());
+        assert_eq!(since(&cache), before);
+        assert_eq!((cache.len(), cache.size_bytes()), (0, 0));
+    }
+}

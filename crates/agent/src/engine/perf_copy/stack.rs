@@ -279,9 +279,10 @@ fn by_frame_pointer(
         BinaryKind::File | BinaryKind::Vdso => Stop::NoUnwindInfo,
     };
     let frame = arch::frame_pointer(registers);
-    if frame == 0 && depth > 1 {
-        // Who makes a new stack sets it to zero, by the rules of all architectures.
-        return Step::End(Stop::Root);
+    if frame == 0 {
+        // Who makes a new stack sets it to zero; code that was made at run time may have it at zero for no reason.
+        let is_root = depth > 1 && region.binary.kind != BinaryKind::Anonymous;
+        return Step::End(if is_root { Stop::Root } else { unknown });
     }
     let height = frame.checked_sub(registers.sp());
     let Some(after) = frame

@@ -323,3 +323,95 @@ fn read_functions<R: Reader<Offset = usize>, S: UnwindSection<R>>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unhex_testkit::fixture::Program;
+
+    use super::*;
+
+    fn sections() -> UnwindSections {
+        let text = "
+            #include <signal.h>
+            volatile int sink;
+            __attribute__((noinline)) void large(void) { volatile char room[800 << 10]; room[0] = 1; }
+            int main(int count, char **words) { large(); return count; }";
+        let program = Program::c(text).flags(&["-O2", "-g"]).build();
+        let file = std::fs::File::open(program.path()).unwrap();
+        BinaryFile::of_file(file).unwrap().unwind_sections()
+    }
+
+    /// Every answer within the code.
+    fn answers(data: &UnwindData) -> Vec<How> {
+        let text = data.text.clone().unwrap();
+        let mut context = UnwindContext::new();
+        text.map(|address| data.how(LinkAddress(address), &mut context))
+            .collect()
+    }
+
+    #[test]
+    fn without_an_index_the_answers_are_the_same() {
+        let with = UnwindData::of_sections(sections());
+        assert!(with.functions.is_empty());
+        let without = UnwindData::of_sections(UnwindSections {
+            eh_frame_hdr: None,
+            ..sections()
+        });
+        assert!(!without.functions.is_empty());
+        let answers = answers(&with);
+        assert_eq!(answers, self::answers(&without));
+        for how in [How::Unknown, How::Root, How::ByFramehop, How::ByRow] {
+            assert!(answers.contains(&how), "{how:?}");
+        }
+    }
+
+    #[test]
+    fn an_index_that_is_damaged_is_none() {
+        let mut damaged = sections();
+        let hdr = damaged.eh_frame_hdr.as_mut().unwrap();
+        hdr.bytes[0] = 9;
+        let data = UnwindData::of_sections(damaged);
+        assert!(data.eh_frame_hdr.is_none());
+        assert_eq!(
+            answers(&data),
+            answers(&UnwindData::of_sections(sections()))
+        );
+    }
+
+    #[test]
+    fn damage_leaves_what_stands_before_it() {
+        let mut damaged = sections();
+        let eh_frame = damaged.eh_frame.as_mut().unwrap();
+        let length = eh_frame.bytes.len();
+        eh_frame.bytes.truncate(length / 2);
+        damaged.eh_frame_hdr = None;
+        let data = UnwindData::of_sections(damaged);
+        let found = answers(&data);
+        assert!(
+            found.contains(&How::Unknown) && found.iter().any(|&how| how != How::Unknown),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn libc_says_where_signal_handlers_return_to() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps
+            .lines()
+            .find(|line| line.ends_with("/libc.so.6"))
+            .unwrap();
+        let path = line.split_whitespace().last().unwrap();
+        let file = BinaryFile::of_file(std::fs::File::open(path).unwrap()).unwrap();
+        let data = UnwindData::of(&file);
+        let [returns] = &*data.signal_returns else {
+            panic!("{:?}", data.signal_returns);
+        };
+        assert!(data.is_signal_return(LinkAddress(returns.start)));
+        assert!(!data.is_signal_return(LinkAddress(returns.end)));
+        let mut context = UnwindContext::new();
+        assert_eq!(
+            data.how(LinkAddress(returns.start), &mut context),
+            How::ByRow
+        );
+    }
+}
