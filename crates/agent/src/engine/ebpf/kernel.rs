@@ -71,6 +71,16 @@ pub(super) enum Way {
     Jit,
 }
 
+/// Where tables are written: the kernel's maps, or those of a test.
+pub(super) trait TableMaps {
+    /// Makes room for [`NODES_PER_SHARD`] more nodes.
+    fn grow(&mut self) -> Result<(), EngineError>;
+
+    fn put_node(&mut self, number: u32, node: &Node) -> Result<(), EngineError>;
+
+    fn put_table(&mut self, slot: u32, way: Way) -> Result<(), EngineError>;
+}
+
 /// Whether code without unwind information is taken to have frame pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FramePointersInGaps {
@@ -200,36 +210,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// Makes room for [`NODES_PER_SHARD`] more nodes.
-    pub(super) fn grow(&mut self) -> Result<(), EngineError> {
-        let place = u32::try_from(self.shard.len()).unwrap_or(u32::MAX);
-        let made = Array::create(NODES_PER_SHARD, 0);
-        let shard = made.map_err(|error| refused("make room for unwind tables", &error))?;
-        let set = self.shards.set(place, &shard, 0);
-        set.map_err(|error| refused("make room for unwind tables", &error))?;
-        self.shard.push(shard);
-        Ok(())
-    }
-
     /// Bytes that all nodes and mappings take.
     pub(super) fn table_bytes(&self) -> u64 {
         let nodes = u64::try_from(self.shard.len()).unwrap_or(0) * u64::from(NODES_PER_SHARD);
         let node_bytes = u64::try_from(size_of::<Node>()).unwrap_or(0);
         nodes * node_bytes + (BLOCK_BYTES << BLOCKS_POWER)
-    }
-
-    pub(super) fn put_node(&mut self, number: u32, node: &Node) -> Result<(), EngineError> {
-        let shard = usize::try_from(number / NODES_PER_SHARD).ok();
-        let Some(shard) = shard.and_then(|shard| self.shard.get_mut(shard)) else {
-            return Err(EngineError::Load(format!("there is no node {number}")));
-        };
-        let set = shard.set(number % NODES_PER_SHARD, node, 0);
-        set.map_err(|error| refused("write unwind tables", &error))
-    }
-
-    pub(super) fn put_table(&mut self, slot: u32, way: Way) -> Result<(), EngineError> {
-        let set = self.tables.set(slot, way.packed(), 0);
-        set.map_err(|error| refused("write unwind tables", &error))
     }
 
     pub(super) fn put_block(&mut self, number: u32, block: &Block) -> Result<(), EngineError> {
@@ -278,6 +263,32 @@ impl Kernel {
     pub(super) fn lost(&self) -> u64 {
         let counts = self.counts.get(&COUNT_LOST, 0);
         counts.map_or(0, |of_processors| of_processors.iter().sum())
+    }
+}
+
+impl TableMaps for Kernel {
+    fn grow(&mut self) -> Result<(), EngineError> {
+        let place = u32::try_from(self.shard.len()).unwrap_or(u32::MAX);
+        let made = Array::create(NODES_PER_SHARD, 0);
+        let shard = made.map_err(|error| refused("make room for unwind tables", &error))?;
+        let set = self.shards.set(place, &shard, 0);
+        set.map_err(|error| refused("make room for unwind tables", &error))?;
+        self.shard.push(shard);
+        Ok(())
+    }
+
+    fn put_node(&mut self, number: u32, node: &Node) -> Result<(), EngineError> {
+        let shard = usize::try_from(number / NODES_PER_SHARD).ok();
+        let Some(shard) = shard.and_then(|shard| self.shard.get_mut(shard)) else {
+            return Err(EngineError::Load(format!("there is no node {number}")));
+        };
+        let set = shard.set(number % NODES_PER_SHARD, node, 0);
+        set.map_err(|error| refused("write unwind tables", &error))
+    }
+
+    fn put_table(&mut self, slot: u32, way: Way) -> Result<(), EngineError> {
+        let set = self.tables.set(slot, way.packed(), 0);
+        set.map_err(|error| refused("write unwind tables", &error))
     }
 }
 

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::blocks::Nodes;
 use super::builder::{Builder, Finished, Order, Outcome};
-use super::kernel::{Kernel, NODES_PER_SHARD, SHARDS_MAX, TABLES_MAX, Way};
+use super::kernel::{NODES_PER_SHARD, SHARDS_MAX, TABLES_MAX, TableMaps, Way};
 use super::slot::{Content, Key, Slot, code};
 use super::tree::{self, NODE_ENTRIES};
 use crate::engine::{Counters, EngineError};
@@ -54,7 +54,7 @@ pub(super) struct Tables {
 
 impl Tables {
     /// None yet, and never more than so many rows, rounded up to a shard.
-    pub(super) fn new(kernel: &mut Kernel, rows_max: usize) -> Result<Self, EngineError> {
+    pub(super) fn new(maps: &mut dyn TableMaps, rows_max: usize) -> Result<Self, EngineError> {
         let nodes = u32::try_from(rows_max.div_ceil(NODE_ENTRIES)).unwrap_or(u32::MAX);
         let shards = nodes.div_ceil(NODES_PER_SHARD).clamp(1, SHARDS_MAX);
         let fixed = |content| Slot {
@@ -64,8 +64,8 @@ impl Tables {
             used_nanos: 0,
             processes: 1,
         };
-        kernel.put_table(SLOT_UNKNOWN, Way::Absent)?;
-        kernel.put_table(SLOT_JIT, Way::Jit)?;
+        maps.put_table(SLOT_UNKNOWN, Way::Absent)?;
+        maps.put_table(SLOT_JIT, Way::Jit)?;
         Ok(Self {
             by_key: FxHashMap::default(),
             slots: vec![fixed(Content::Settled), fixed(Content::Settled)],
@@ -83,11 +83,11 @@ impl Tables {
     /// The slot of a binary, which one more process has mapped.
     pub(super) fn acquire(
         &mut self,
-        kernel: &mut Kernel,
+        maps: &mut dyn TableMaps,
         binary: &Binary,
         now_nanos: u64,
     ) -> Result<u32, EngineError> {
-        let slot = self.slot_of(kernel, binary, now_nanos)?;
+        let slot = self.slot_of(maps, binary, now_nanos)?;
         if let Some(slot) = self.slot_mut(slot) {
             slot.processes += 1;
         }
@@ -150,7 +150,7 @@ impl Tables {
     /// Takes over the tables that were made since.
     pub(super) fn install(
         &mut self,
-        kernel: &mut Kernel,
+        maps: &mut dyn TableMaps,
         now_nanos: u64,
     ) -> Result<(), EngineError> {
         self.nodes.wake(now_nanos);
@@ -160,7 +160,7 @@ impl Tables {
                 self.orders = self.orders.saturating_sub(1);
                 continue;
             }
-            match self.put(kernel, finished, now_nanos)? {
+            match self.put(maps, finished, now_nanos)? {
                 None => self.orders = self.orders.saturating_sub(1),
                 Some(unfinished) => {
                     self.waiting = Some(unfinished);
@@ -180,7 +180,7 @@ impl Tables {
 
     fn put(
         &mut self,
-        kernel: &mut Kernel,
+        maps: &mut dyn TableMaps,
         finished: Finished,
         now_nanos: u64,
     ) -> Result<Option<Finished>, EngineError> {
@@ -191,7 +191,7 @@ impl Tables {
                 frame_pointers_in_gaps,
             } => (table, *frame_pointers_in_gaps),
             Outcome::Bare => {
-                kernel.put_table(slot, Way::FramePointers)?;
+                maps.put_table(slot, Way::FramePointers)?;
                 self.set(slot, Content::Settled);
                 return Ok(None);
             }
@@ -202,7 +202,7 @@ impl Tables {
             }
         };
         let count = tree::nodes(table.rows().len());
-        let nodes = match self.room(kernel, count, now_nanos)? {
+        let nodes = match self.room(maps, count, now_nanos)? {
             Room::Here(nodes) => nodes,
             Room::Soon => return Ok(Some(finished)),
             Room::None => {
@@ -212,7 +212,7 @@ impl Tables {
         };
         let rows = u64::try_from(table.rows().len()).unwrap_or(u64::MAX);
         let root = tree::write(table.rows(), &nodes, |number, node| {
-            kernel.put_node(number, node)
+            maps.put_node(number, node)
         })?;
         let Some(root) = root else {
             return Ok(None);
@@ -221,7 +221,7 @@ impl Tables {
             root,
             frame_pointers_in_gaps,
         };
-        kernel.put_table(slot, way)?;
+        maps.put_table(slot, way)?;
         self.rows += rows;
         self.binaries += 1;
         self.set(slot, Content::Rows { rows, nodes });
@@ -230,7 +230,7 @@ impl Tables {
 
     fn room(
         &mut self,
-        kernel: &mut Kernel,
+        maps: &mut dyn TableMaps,
         count: usize,
         now_nanos: u64,
     ) -> Result<Room, EngineError> {
@@ -239,7 +239,7 @@ impl Tables {
                 return Ok(Room::Here(nodes));
             }
             if self.nodes.left() > 0 {
-                kernel.grow()?;
+                maps.grow()?;
                 self.nodes.add(NODES_PER_SHARD);
                 continue;
             }
@@ -254,13 +254,18 @@ impl Tables {
             let Some((oldest, _)) = spare.min_by_key(|(_, slot)| slot.used_nanos) else {
                 return Ok(Room::None);
             };
-            self.evict(kernel, oldest, now_nanos)?;
+            self.evict(maps, oldest, now_nanos)?;
         }
     }
 
     /// Puts a table away.
-    fn evict(&mut self, kernel: &mut Kernel, slot: u32, now_nanos: u64) -> Result<(), EngineError> {
-        kernel.put_table(slot, Way::Absent)?;
+    fn evict(
+        &mut self,
+        maps: &mut dyn TableMaps,
+        slot: u32,
+        now_nanos: u64,
+    ) -> Result<(), EngineError> {
+        maps.put_table(slot, Way::Absent)?;
         let Some(entry) = self.slot_mut(slot) else {
             return Ok(());
         };
@@ -276,7 +281,7 @@ impl Tables {
 
     fn slot_of(
         &mut self,
-        kernel: &mut Kernel,
+        maps: &mut dyn TableMaps,
         binary: &Binary,
         now_nanos: u64,
     ) -> Result<u32, EngineError> {
@@ -297,7 +302,7 @@ impl Tables {
             used_nanos: now_nanos,
             processes: 0,
         };
-        let Some(slot) = self.free_slot(kernel, now_nanos)? else {
+        let Some(slot) = self.free_slot(maps, now_nanos)? else {
             return Ok(SLOT_UNKNOWN);
         };
         match self.slot_mut(slot) {
@@ -311,7 +316,7 @@ impl Tables {
     /// A slot that nobody uses: a new one, or that of the binary that nobody has mapped for longest.
     fn free_slot(
         &mut self,
-        kernel: &mut Kernel,
+        maps: &mut dyn TableMaps,
         now_nanos: u64,
     ) -> Result<Option<u32>, EngineError> {
         let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
@@ -324,7 +329,7 @@ impl Tables {
         let Some((slot, _)) = unused.min_by_key(|(_, slot)| slot.used_nanos) else {
             return Ok(None);
         };
-        self.evict(kernel, slot, now_nanos)?;
+        self.evict(maps, slot, now_nanos)?;
         if let Some(key) = self.slot_mut(slot).and_then(|slot| slot.key.take()) {
             self.by_key.remove(&key);
         }
@@ -359,3 +364,6 @@ enum Room {
 fn index(slot: u32) -> usize {
     usize::try_from(slot).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests;
