@@ -3,20 +3,23 @@
 //! The only place that reads the environment. The result says all that the program needs to know, so that a test can make
 //! one by hand.
 
+mod words;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::export::{Compression, ExporterOptions};
 use crate::kubelet::KubeletOptions;
 use crate::labels::{ParseRuleError, Rule, RuleSettings};
+use crate::upload::UploadOptions;
+
+pub use words::{EngineChoice, Label, LogFormat};
 
 /// The file that is read when no other is named.
 const CONFIG_FILE: &str = "unhex-agent.toml";
@@ -24,6 +27,8 @@ const CONFIG_FILE: &str = "unhex-agent.toml";
 const HOST_NAME: &str = "host.name";
 /// How often the kubelet is asked.
 const PODS_EVERY: Duration = Duration::from_secs(30);
+/// How fast debug information is sent by default: a host's share of a server that a fleet sends to.
+const UPLOAD_BYTES_PER_SECOND: u64 = 4 << 20;
 /// Most samples that can be asked for: perf does not allow more by itself, and nobody gains by it.
 const SAMPLES_PER_SECOND_MAX: u32 = 1_000;
 /// Longest batch: names of services appear with it, and what waits is lost with the agent.
@@ -56,41 +61,8 @@ pub struct Config {
     pub environment: Vec<(String, String)>,
     /// Where pods are asked for, if at all.
     pub kubelet: Option<KubeletOptions>,
-}
-
-/// What takes the samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineChoice {
-    /// The best that the kernel allows.
-    #[default]
-    Auto,
-    /// Stacks are unwound in the kernel.
-    Ebpf,
-    /// The kernel copies stacks, which are unwound here; deep ones are cut.
-    PerfCopy,
-}
-
-impl EngineChoice {
-    /// The word for logs, which is the engine's own.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Ebpf => "ebpf",
-            Self::PerfCopy => "perf_copy",
-        }
-    }
-}
-
-/// How log lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
+    /// Where debug information goes that a symbol server lacks, if anywhere.
+    pub upload: Option<UploadOptions>,
 }
 
 /// What the program writes to standard error.
@@ -100,20 +72,6 @@ pub struct LogConfig {
     pub format: LogFormat,
     /// What, as tracing's directives: `info`, `unhex_agent=debug,info`.
     pub filter: String,
-}
-
-/// A label as it is given on a command line: `name=value`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label(String, String);
-
-impl FromStr for Label {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-        let (name, value) = pair.ok_or_else(|| ConfigError::Label(text.to_owned()))?;
-        Ok(Self(name.to_owned(), value.to_owned()))
-    }
 }
 
 /// The flags that every command has.
@@ -185,6 +143,19 @@ pub struct Settings {
     #[arg(long, env = "UNHEX_AGENT_KUBELET_ANY_CERTIFICATE", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "true|false")]
     pub kubelet_any_certificate: Option<bool>,
+    /// A symbol server that is sent debug information of what runs here where it lacks it, by default none.
+    #[arg(long, env = "UNHEX_AGENT_UPLOAD_TO", value_name = "URL")]
+    pub upload_to: Option<String>,
+    /// File with the write token of that server.
+    #[arg(long, env = "UNHEX_AGENT_UPLOAD_TOKEN_FILE", value_name = "FILE")]
+    pub upload_token_file: Option<PathBuf>,
+    /// How fast it is sent, in bytes of files a second on average [default: 4194304].
+    #[arg(
+        long,
+        env = "UNHEX_AGENT_UPLOAD_BYTES_PER_SECOND",
+        value_name = "BYTES"
+    )]
+    pub upload_bytes_per_second: Option<u64>,
     /// What the log has: `error`, `warn`, `info`, `debug`, or tracing's directives [default: info].
     #[arg(long, env = "UNHEX_AGENT_LOG", value_name = "FILTER")]
     pub log: Option<String>,
@@ -264,7 +235,7 @@ impl Settings {
     fn over(self, file: Self) -> Self {
         settings_over!(self, file: store token_file ca_file compression listen engine samples_per_second
             batch_seconds queue_bytes_max cpu_percent_max kubelet kubelet_token_file kubelet_ca_file
-            kubelet_any_certificate log log_format)
+            kubelet_any_certificate upload_to upload_token_file upload_bytes_per_second log log_format)
     }
 }
 
@@ -303,6 +274,14 @@ fn resolve(settings: Settings, labels: Vec<Label>, host: &str) -> Result<Config,
         takes_any_certificate: settings.kubelet_any_certificate.unwrap_or(false),
         every: PODS_EVERY,
     });
+    let upload = settings.upload_to.map(|server| UploadOptions {
+        server,
+        token_file: settings.upload_token_file,
+        bytes_per_second: settings
+            .upload_bytes_per_second
+            .unwrap_or(UPLOAD_BYTES_PER_SECOND),
+        proc: PathBuf::from("/proc"),
+    });
     // What is given first counts: flags, the file, and then the name that the host has.
     let mut host_labels: Vec<_> = labels.into_iter().map(|label| (label.0, label.1)).collect();
     host_labels.extend(settings.labels);
@@ -329,6 +308,7 @@ fn resolve(settings: Settings, labels: Vec<Label>, host: &str) -> Result<Config,
         rules: rules.collect::<Result<Vec<Rule>, ConfigError>>()?,
         environment: settings.environment.into_iter().collect(),
         kubelet,
+        upload,
     })
 }
 

@@ -26,3 +26,4 @@ pub mod runtimes;
 pub mod sample;
 pub mod sideband;
 pub mod table;
+pub mod upload;

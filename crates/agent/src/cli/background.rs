@@ -1,18 +1,19 @@
 //! The thread beside the sampling one: deliveries, metrics, pods and signals, on one runtime.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::export::{Exporter, Queue};
 use crate::kubelet::Kubelet;
 use crate::labels::Pods;
 use crate::metrics::MetricsListener;
+use crate::upload::{Sampled, Uploader};
 
 /// How long the last batches may take at a stop: less than what orchestrators wait.
 const LAST_DELIVERIES: Duration = Duration::from_secs(5);
@@ -35,6 +36,8 @@ pub(super) struct Tasks {
     pub(super) listener: Option<MetricsListener>,
     /// Questions for pods.
     pub(super) kubelet: Option<Kubelet>,
+    /// What a symbol server lacks, and where sampled binaries come from.
+    pub(super) uploader: Option<(Uploader, mpsc::Receiver<Vec<Sampled>>)>,
 }
 
 /// The running thread.
@@ -57,9 +60,9 @@ impl Background {
     where
         F: Future<Output = anyhow::Result<Tasks>>,
     {
-        let (sender, events) = mpsc::channel();
+        let (sender, events) = channel();
         let (ending, ended) = oneshot::channel();
-        let (started_sender, started) = mpsc::channel();
+        let (started_sender, started) = channel();
         let thread = std::thread::Builder::new().name("background".to_owned());
         let thread = thread.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -126,6 +129,7 @@ async fn work(tasks: Tasks, sender: Sender<Event>, ended: oneshot::Receiver<()>)
         exporter,
         listener,
         kubelet,
+        uploader,
     } = tasks;
     if let Some(listener) = listener {
         tokio::spawn(listener.serve());
@@ -134,6 +138,9 @@ async fn work(tasks: Tasks, sender: Sender<Event>, ended: oneshot::Receiver<()>)
         tokio::spawn(kubelet.run(move |pods| {
             let _ended = sender.send(Event::Pods(pods));
         }));
+    }
+    if let Some((uploader, sampled)) = uploader {
+        tokio::spawn(uploader.run(sampled));
     }
     let deliveries = exporter.map(|(exporter, queue)| (tokio::spawn(exporter.run()), queue));
     // Sent or dropped: the end.

@@ -7,6 +7,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use tokio::sync::mpsc;
 
 use super::background::{Background, Event, Tasks};
 use super::{engines, log, record};
@@ -19,11 +20,14 @@ use crate::labels::{LabelCache, ProcFolder, Surroundings};
 use crate::metrics::{Metrics, MetricsListener};
 use crate::profile::FileNames;
 use crate::restraint::{self, Change, Restraint};
+use crate::upload::{Sampled, Uploader};
 
 /// How often samples are taken from the kernel's buffers.
 pub(super) const POLL_EVERY: Duration = Duration::from_millis(200);
 /// How often the agent looks at itself.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Batches whose binaries wait for the uploads.
+const BATCHES_AT_ONCE: usize = 1;
 /// Where processes are.
 const PROC: &str = "/proc";
 
@@ -45,9 +49,10 @@ pub(super) fn run(arguments: Args) -> anyhow::Result<()> {
     }
     let metrics = Arc::new(Metrics::new());
     let queue = Queue::new(config.queue_bytes_max, Arc::clone(&metrics));
+    let (uploads, sampled) = mpsc::channel(BATCHES_AT_ONCE);
     let background = Background::start({
         let (config, metrics, queue) = (config.clone(), Arc::clone(&metrics), queue.clone());
-        move || tasks(config, metrics, queue)
+        move || tasks(config, metrics, (queue, sampled))
     })?;
     let collector = collector(&config, FileNames::Base)?;
     let name = collector.engine_name();
@@ -72,13 +77,18 @@ pub(super) fn run(arguments: Args) -> anyhow::Result<()> {
         config,
         metrics,
         queue,
+        uploads,
     };
     let done = sampling.run(&background);
     background.end();
     done
 }
 
-async fn tasks(config: Config, metrics: Arc<Metrics>, queue: Queue) -> anyhow::Result<Tasks> {
+async fn tasks(
+    config: Config,
+    metrics: Arc<Metrics>,
+    (queue, sampled): (Queue, mpsc::Receiver<Vec<Sampled>>),
+) -> anyhow::Result<Tasks> {
     let exporter = Exporter::new(config.exporter, queue.clone(), Arc::clone(&metrics))?;
     let listener = match config.listen {
         Some(address) => {
@@ -89,12 +99,17 @@ async fn tasks(config: Config, metrics: Arc<Metrics>, queue: Queue) -> anyhow::R
     };
     let kubelet = config
         .kubelet
-        .map(|options| Kubelet::new(options, metrics))
+        .map(|options| Kubelet::new(options, Arc::clone(&metrics)))
+        .transpose()?;
+    let uploader = config
+        .upload
+        .map(|options| Uploader::new(options, metrics))
         .transpose()?;
     Ok(Tasks {
         exporter: Some((exporter, queue)),
         listener,
         kubelet,
+        uploader: uploader.map(|uploader| (uploader, sampled)),
     })
 }
 
@@ -128,6 +143,7 @@ struct Sampling {
     config: Config,
     metrics: Arc<Metrics>,
     queue: Queue,
+    uploads: mpsc::Sender<Vec<Sampled>>,
 }
 
 impl Sampling {
@@ -162,6 +178,10 @@ impl Sampling {
         let (batch, period) = self.collector.take(now, length);
         if batch.is_empty() {
             return;
+        }
+        if self.config.upload.is_some() {
+            // While it is busy it learns of nothing: what is sampled again comes again.
+            let _busy = self.uploads.try_send(batch.binaries().to_vec());
         }
         let samples = batch.len();
         let profiles = batch.into_profiles(period);

@@ -114,6 +114,9 @@ metrics! {
     queued_bytes: IntGaugeVec = "unhex_agent_queue_bytes" [];
     /// Lists of pods that were asked of the kubelet, by outcome: read or failed.
     pod_lists: IntCounterVec = "unhex_agent_pod_lists_total" ["outcome"];
+    /// Binaries that the symbol server lacks, by what came of it: sent, `not_needed` (it has a file that is as good),
+    /// `no_symbols` (there are none on this host), failed (it refused the file, or the file cannot be read).
+    uploads: IntCounterVec = "unhex_agent_uploads_total" ["outcome"];
     /// Resident memory of the agent.
     resident_bytes: IntGaugeVec = "process_resident_memory_bytes" [];
     /// Processor seconds that the agent used, without what the kernel does for each sample.

@@ -83,6 +83,30 @@ impl RetryReason {
     }
 }
 
+/// What came of a binary that the symbol server lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UploadOutcome {
+    /// It was sent.
+    Sent,
+    /// The server has as good a file by now.
+    NotNeeded,
+    /// This host has no symbols of it either.
+    NoSymbols,
+    /// It was refused, or cannot be read.
+    Failed,
+}
+
+impl UploadOutcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::NotNeeded => "not_needed",
+            Self::NoSymbols => "no_symbols",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What the agent took of the host so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -188,6 +212,12 @@ impl Metrics {
         self.families.pod_lists.with_label_values(&[outcome]).inc();
     }
 
+    /// What came of a binary that the symbol server lacks.
+    pub fn upload(&self, outcome: UploadOutcome) {
+        let outcome = [outcome.as_str()];
+        self.families.uploads.with_label_values(&outcome).inc();
+    }
+
     /// What the agent took so far.
     pub fn usage(&self, usage: Usage) {
         // The kernel counts; here it is only shown.
@@ -244,6 +274,7 @@ mod tests {
         metrics.queue(1, 30);
         metrics.processes(4);
         metrics.pod_list::<(), ()>(&Err(()));
+        metrics.upload(UploadOutcome::NoSymbols);
         metrics.usage(Usage {
             cpu: Duration::from_millis(1500),
             resident_bytes: 4096,
@@ -264,6 +295,7 @@ mod tests {
             "unhex_agent_queue_bytes 30",
             "unhex_agent_processes 4",
             "unhex_agent_pod_lists_total{outcome=\"failed\"} 1",
+            "unhex_agent_uploads_total{outcome=\"no_symbols\"} 1",
             "process_cpu_seconds_total 1.5",
             "process_resident_memory_bytes 4096",
         ] {

@@ -14,6 +14,7 @@ use super::stacks::{Namers, Reading, stack};
 use crate::labels::{Known, Labels};
 use crate::processes::Process;
 use crate::sample::Sample;
+use crate::upload::Sampled;
 
 /// Samples of one batch, 16 bytes of memory each and what their stacks take: 256 processors at 19 Hz make 49,000 in 10 s. Beyond it the batch is
 /// sent early.
@@ -115,6 +116,11 @@ impl Batch {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.samples == 0
+    }
+
+    /// The binaries that were sampled, and a process that has each mapped.
+    pub fn binaries(&self) -> &[Sampled] {
+        self.frames.binaries()
     }
 
     /// Whether it is to be sent before its time.

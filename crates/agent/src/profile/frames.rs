@@ -13,7 +13,8 @@ use unhex_symbols::segments::LoadSegment;
 use super::KernelSymbol;
 use crate::processes::{Binary, BinaryKind, Region};
 use crate::runtimes::Runtime;
-use crate::sample::Stop;
+use crate::sample::{ProcessId, Stop};
+use crate::upload::Sampled;
 
 /// The word of `profile.frame.type` for code that the symbol server knows.
 const NATIVE: &str = "native";
@@ -45,7 +46,7 @@ pub(super) struct Frames {
     binaries: FxHashMap<Place, BinaryId>,
     modules: FxHashMap<Box<str>, BinaryId>,
     /// What is in the keys by its address stays there until they are gone.
-    held: Vec<Arc<Binary>>,
+    held: Vec<Sampled>,
 }
 
 /// A part of a binary that is mapped as one.
@@ -77,9 +78,13 @@ impl Frames {
     }
 
     /// Code of a file or of the vdso; `address` is what ran or called.
-    pub(super) fn native(&mut self, region: &Region, address: ProcessAddress) -> FrameId {
+    pub(super) fn native(
+        &mut self,
+        process: ProcessId,
+        (region, address): (&Region, ProcessAddress),
+    ) -> FrameId {
         let (extent, address) = placed(region, address);
-        let binary = self.binary(&region.binary, extent);
+        let binary = self.binary(process, &region.binary, extent);
         let kind = FrameKind::Native(CodeAddress::Link(address));
         self.frame(Key::Native(binary, address), |frames| Frame {
             kind,
@@ -152,6 +157,11 @@ impl Frames {
         })
     }
 
+    /// The binaries that have frames, each as often as it has parts.
+    pub(super) fn binaries(&self) -> &[Sampled] {
+        &self.held
+    }
+
     pub(super) fn stack(&mut self, frames: &[FrameId]) -> StackId {
         self.builder.stack(frames)
     }
@@ -190,7 +200,7 @@ impl Frames {
         id
     }
 
-    fn binary(&mut self, binary: &Arc<Binary>, extent: Extent) -> BinaryId {
+    fn binary(&mut self, process: ProcessId, binary: &Arc<Binary>, extent: Extent) -> BinaryId {
         let place = Place {
             binary: Arc::as_ptr(binary).addr(),
             extent,
@@ -198,7 +208,10 @@ impl Frames {
         if let Some(id) = self.binaries.get(&place) {
             return *id;
         }
-        self.held.push(Arc::clone(binary));
+        self.held.push(Sampled {
+            process,
+            binary: Arc::clone(binary),
+        });
         let path = binary.name.trim_end_matches(" (deleted)");
         let name = match self.file_names {
             FileNames::Base => path.rsplit('/').next().unwrap_or(path),

@@ -78,7 +78,7 @@ pub(super) fn stack(
         .collect();
     for frame in fold(seen, reading.runtime) {
         stack.push(match frame {
-            Folded::Native(Some((region, address))) => frames.native(region, address),
+            Folded::Native(Some(place)) => frames.native(sample.process, place),
             Folded::Native(None) => frames.unplaced(),
             Folded::Named(name) => frames.named(reading.runtime, &name),
             Folded::Missing(runtime) => frames.missing(runtime),

@@ -6,7 +6,7 @@
 mod folding;
 mod loops;
 mod perf_map;
-mod within;
+pub(crate) mod within;
 
 pub use folding::{Folded, Seen, fold};
 pub use loops::{InterpreterLoops, LoopCache};

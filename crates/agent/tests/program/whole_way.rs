@@ -110,3 +110,39 @@ fn a_stripped_program_has_addresses_until_its_symbols_come_and_an_interpreter_is
     let status = agent.stop();
     assert!(status.success(), "{status}");
 }
+
+#[test]
+fn symbols_that_lie_on_the_host_are_sent_to_a_server_that_lacks_them() {
+    if !may_sample() {
+        return;
+    }
+    let symbols = Server::start(run::program_beside(PROGRAM, "unhex"));
+    let spinner = spinner();
+    let _busy = busy(spinner.path(), &[], "checkout");
+    // Nobody takes the profiles, which is no reason to send no symbols.
+    let url = symbols.url("");
+    let arguments = [
+        "--store",
+        "http://127.0.0.1:1",
+        "--batch-seconds",
+        "2",
+        "--upload-to",
+        &url,
+        "--upload-bytes-per-second",
+        "1000000000",
+    ];
+    let Some(agent) = Agent::start(&arguments) else {
+        return;
+    };
+    let path = format!("/build-ids/{}", spinner.build_id());
+    let state = run::poll("the upload", DEADLINE, || {
+        let answer = http::get(&symbols.url(&path)).expect("an answer");
+        (answer.status == 200 && answer.text().contains("dwarf_inlines")).then(|| answer.text())
+    });
+    assert!(state.contains("upload"), "{state}");
+    let sent = "unhex_agent_uploads_total{outcome=\"sent\"}";
+    run::poll("the count", DEADLINE, || {
+        (agent.metric(sent) >= 1.0).then_some(())
+    });
+    assert!(agent.stop().success());
+}
