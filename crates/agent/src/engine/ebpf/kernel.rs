@@ -39,11 +39,14 @@ pub(super) const PROCESSES_MAX: usize = 16_384;
 /// Bytes of a block in the map.
 const BLOCK_BYTES: u64 = 256;
 
-/// Bytes of the ring for each processor: a third of a second of nothing but copied stacks at 99 a second, or half a minute of
-/// usual samples.
-const RING_BYTES_PER_PROCESSOR: usize = 512 << 10;
-/// Bytes of the ring at most: that of 32 processors, of which not all copy stacks at a time.
-const RING_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a copied stack with its sample, about.
+const COPY_BYTES: u64 = 18 << 10;
+/// For how long the ring holds samples, if all stacks are copied, as they are when much begins at once.
+const RING_MILLIS: u64 = 400;
+/// Bytes of the ring at least.
+const RING_BYTES_MIN: u64 = 1 << 20;
+/// Bytes of the ring at most: at that, hundreds of processors lose no samples, but copies.
+const RING_BYTES_MAX: u64 = 16 << 20;
 
 /// Lines of what the kernel explains that are passed on: the reason is in the last ones.
 const LOG_LINES_MAX: usize = 12;
@@ -137,14 +140,10 @@ impl fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// Loads the program; it does not run yet.
-    pub(super) fn load(processors: usize) -> Result<Self, EngineError> {
-        let ring_bytes = processors
-            .saturating_mul(RING_BYTES_PER_PROCESSOR)
-            .next_power_of_two()
-            .clamp(RING_BYTES_PER_PROCESSOR * 2, RING_BYTES_MAX);
+    /// Loads the program, for so many samples a second of all processors together; it does not run yet.
+    pub(super) fn load(samples_per_second: u64) -> Result<Self, EngineError> {
         let mut loader = EbpfLoader::new();
-        if let Ok(bytes) = u32::try_from(ring_bytes) {
+        if let Ok(bytes) = u32::try_from(ring_bytes(samples_per_second)) {
             loader.map_max_entries("samples", bytes);
         }
         let loaded = loader.load(OBJECT);
@@ -292,6 +291,15 @@ impl TableMaps for Kernel {
     }
 }
 
+/// Bytes of the ring: a power of two, and whole pages.
+fn ring_bytes(samples_per_second: u64) -> u64 {
+    let copies = samples_per_second.saturating_mul(RING_MILLIS) / 1000;
+    let bytes = copies.saturating_mul(COPY_BYTES);
+    bytes
+        .clamp(RING_BYTES_MIN, RING_BYTES_MAX)
+        .next_power_of_two()
+}
+
 fn map(bpf: &mut Ebpf, name: &'static str) -> Result<Map, EngineError> {
     let map = bpf.take_map(name);
     map.ok_or_else(|| EngineError::Load(format!("it has no map `{name}`")))
@@ -347,4 +355,17 @@ fn refused(action: &'static str, error: &(dyn Error + 'static)) -> EngineError {
         }
     }
     EngineError::Load(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_is_as_large_as_the_rate_needs() {
+        assert_eq!(ring_bytes(2 * 19), 1 << 20);
+        assert_eq!(ring_bytes(2 * 99), 2 << 20);
+        assert_eq!(ring_bytes(64 * 19), 16 << 20);
+        assert_eq!(ring_bytes(u64::MAX), 16 << 20);
+    }
 }

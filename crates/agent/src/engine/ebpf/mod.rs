@@ -87,7 +87,9 @@ impl Ebpf {
     /// If this kernel has not what is needed (Linux 5.17 with BTF), or does not allow it.
     pub fn start(settings: EbpfSettings, processes: &mut Processes) -> Result<Self, EngineError> {
         let processors = processors()?;
-        let mut kernel = Kernel::load(processors.len())?;
+        let samples_per_second = settings.samples_per_second.max(1);
+        let of_all = u64::try_from(processors.len()).unwrap_or(u64::MAX);
+        let mut kernel = Kernel::load(of_all.saturating_mul(samples_per_second.into()))?;
         let sideband = Sideband::open(processes)?;
         let now = monotonic_nanos();
         let mut tables = Tables::new(&mut kernel, settings.table_rows_max)?;
@@ -95,7 +97,6 @@ impl Ebpf {
         for (id, process) in processes.iter() {
             mappings.write(&mut kernel, &mut tables, (id, process), now)?;
         }
-        let samples_per_second = settings.samples_per_second.max(1);
         kernel.run_on(&processors, samples_per_second)?;
         Ok(Self {
             kernel,
