@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,9 @@ impl Exporter {
             token(path)?;
         }
         let mut builder = client_builder();
+        if is_loopback(&url) {
+            builder = builder.no_proxy();
+        }
         if let Some(path) = &options.ca_file {
             builder = builder.tls_certs_merge(certificates(path)?);
         }
@@ -281,6 +285,14 @@ fn url(server: &str) -> Result<Url, SetupError> {
     Ok(url)
 }
 
+/// Whether the receiver is on this machine, which no proxy reaches.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let is_address = |address: IpAddr| address.is_loopback();
+    host == "localhost" || address.parse().is_ok_and(is_address)
+}
+
 /// The start of an answer's body, as much as came.
 async fn beginning(mut answer: reqwest::Response) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -309,4 +321,37 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_on_this_machine_is_told_from_others() {
+        for (server, is_local) in [
+            ("http://127.0.0.1:8003", true),
+            ("http://[::1]:8003", true),
+            ("http://localhost", true),
+            ("https://profiles.example", false),
+            ("http://10.0.0.1:8003", false),
+        ] {
+            assert_eq!(is_loopback(&url(server).unwrap()), is_local, "{server}");
+        }
+    }
+
+    #[test]
+    fn the_path_is_added_unless_it_is_there() {
+        for (server, expected) in [
+            ("http://a", "http://a/v1development/profiles"),
+            ("http://a/b/", "http://a/b/v1development/profiles"),
+            (
+                "http://a/v1development/profiles",
+                "http://a/v1development/profiles",
+            ),
+        ] {
+            assert_eq!(url(server).unwrap().as_str(), expected);
+        }
+        assert!(url("ftp://a").is_err() && url("http://a/?x").is_err());
+    }
 }
