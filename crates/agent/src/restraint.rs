@@ -91,6 +91,28 @@ impl Restraint {
     }
 }
 
+/// Blocks from so many bytes on are given back to the system when they are free: tables of large binaries take tens of megabytes while they are
+/// made, which would stay with the process otherwise.
+#[cfg(target_env = "gnu")]
+const KEPT_BLOCK_BYTES: libc::c_int = 256 << 10;
+
+/// Has the allocator give back what is free, for as long as the process lives. To be called before there are other threads.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "glibc's settings have no other interface")]
+pub fn keep_memory_small() {
+    // SAFETY: mallopt takes two numbers, and no other thread allocates meanwhile.
+    unsafe {
+        // One arena: few threads allocate, and each arena keeps what it once had.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT_BLOCK_BYTES);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BLOCK_BYTES);
+    }
+}
+
+/// Other allocators are left as they are.
+#[cfg(not(target_env = "gnu"))]
+pub fn keep_memory_small() {}
+
 /// What the agent has used so far, as the kernel counts; nothing where it does not say.
 pub fn usage() -> Usage {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::restraint;
+
 /// A host agent: whole-host CPU profiles, by build ID and address, with labels.
 #[derive(Debug, Parser)]
 #[command(name = "unhex-agent", version, about, long_about = None, after_help = EXAMPLES,
@@ -41,6 +43,7 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
+    restraint::keep_memory_small();
     let Arguments { command, run } = Arguments::parse();
     let done = match command {
         None => run::run(run),
