@@ -99,6 +99,14 @@ impl Collector {
         Ok(())
     }
 
+    /// Waits for what [`Collector::poll`] should not let wait, as a process that began, but no longer than `at_most`.
+    ///
+    /// # Errors
+    /// If the engine can go on no more.
+    pub fn wait(&self, at_most: Duration) -> Result<(), EngineError> {
+        self.engine.wait(at_most)
+    }
+
     /// Whether the batch is to be sent: it is old enough, or full.
     pub fn is_due(&self, now: Moment) -> bool {
         let age = now.instant.saturating_duration_since(self.begun.instant);
@@ -247,6 +255,10 @@ mod tests {
             for sample in self.polls.pop_front().unwrap_or_default() {
                 sink(processes, sample);
             }
+            Ok(())
+        }
+
+        fn wait(&self, _at_most: Duration) -> Result<(), EngineError> {
             Ok(())
         }
 

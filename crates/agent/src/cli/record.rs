@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -82,9 +82,10 @@ fn sampled(config: &Config, duration: Option<Duration>) -> anyhow::Result<Profil
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let wait = left.map_or(POLL_EVERY, |left| left.min(POLL_EVERY));
-        let is_stopped = match background.events.recv_timeout(wait) {
-            Err(RecvTimeoutError::Timeout) | Ok(Event::Pods(_)) => false,
-            Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => true,
+        collector.wait(wait)?;
+        let is_stopped = match background.events.try_recv() {
+            Err(TryRecvError::Empty) | Ok(Event::Pods(_)) => false,
+            Ok(Event::Stop) | Err(TryRecvError::Disconnected) => true,
         };
         collector.poll(Moment::now())?;
         if collector.is_full() {
@@ -109,9 +110,10 @@ fn warm_up(collector: &mut Collector, background: &Background) -> anyhow::Result
     let end = Instant::now() + WARM_UP_MAX;
     let (mut known, mut since) = (None, Instant::now());
     while Instant::now() < end && since.elapsed() < WARM_UP_STEP {
-        match background.events.recv_timeout(POLL_EVERY) {
-            Err(RecvTimeoutError::Timeout) | Ok(Event::Pods(_)) => {}
-            Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => bail!("stopped"),
+        collector.wait(POLL_EVERY)?;
+        match background.events.try_recv() {
+            Err(TryRecvError::Empty) | Ok(Event::Pods(_)) => {}
+            Ok(Event::Stop) | Err(TryRecvError::Disconnected) => bail!("stopped"),
         }
         collector.poll(Moment::now())?;
         let counters = collector.counters();

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -22,7 +22,7 @@ use crate::profile::FileNames;
 use crate::restraint::{self, Change, Restraint};
 use crate::upload::{Sampled, Uploader};
 
-/// How often samples are taken from the kernel's buffers.
+/// How often samples are taken from the kernel's buffers at least.
 pub(super) const POLL_EVERY: Duration = Duration::from_millis(200);
 /// How often the agent looks at itself.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -150,10 +150,11 @@ impl Sampling {
     fn run(mut self, background: &Background) -> anyhow::Result<()> {
         let mut looked_at: Option<Instant> = None;
         loop {
-            match background.events.recv_timeout(POLL_EVERY) {
+            self.collector.wait(POLL_EVERY)?;
+            match background.events.try_recv() {
                 Ok(Event::Pods(pods)) => self.collector.set_pods(pods),
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(TryRecvError::Empty) => {}
+                Ok(Event::Stop) | Err(TryRecvError::Disconnected) => break,
             }
             let now = Moment::now();
             self.collector.poll(now)?;

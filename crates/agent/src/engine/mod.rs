@@ -4,6 +4,8 @@
 pub mod ebpf;
 pub mod perf_copy;
 
+use std::time::Duration;
+
 use crate::processes::Processes;
 use crate::sample::{Sample, Stop};
 
@@ -26,6 +28,13 @@ pub trait Engine: std::fmt::Debug {
         processes: &mut Processes,
         sink: &mut dyn FnMut(&Processes, Sample),
     ) -> Result<(), EngineError>;
+
+    /// Waits until there is something that [`Engine::poll`] should not let wait, as a process that began, but no longer than `at_most`: to be called
+    /// between polls.
+    ///
+    /// # Errors
+    /// As [`Engine::poll`].
+    fn wait(&self, at_most: Duration) -> Result<(), EngineError>;
 
     /// Takes samples at another rate from now on.
     ///

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -237,6 +238,32 @@ impl PerProcessor {
         let next = rings.filter_map(|(_, _, ring)| Some((ring.next_time()?, ring)));
         next.min_by_key(|&(time, _)| time)
             .filter(|&(time, _)| time <= until_nanos)
+    }
+
+    /// Waits until the kernel says that there is more in a ring, but no longer than that. Whether it said so.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn wait(&self, at_most: Duration) -> io::Result<bool> {
+        let events = self.rings.iter().map(|(_, event, _)| libc::pollfd {
+            fd: event.as_fd().as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        let mut events: Vec<libc::pollfd> = events.collect();
+        let count = libc::nfds_t::try_from(events.len()).map_err(io::Error::other)?;
+        let millis = libc::c_int::try_from(at_most.as_millis()).unwrap_or(libc::c_int::MAX);
+        #[expect(unsafe_code, reason = "std cannot wait for several descriptors")]
+        // SAFETY: the kernel reads and writes as many entries as there are, which live until it returns.
+        let ready = unsafe { libc::poll(events.as_mut_ptr(), count, millis) };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::Interrupted => Ok(false),
+                _ => Err(error),
+            };
+        }
+        Ok(ready > 0)
     }
 
     /// Bytes of memory that all rings take.

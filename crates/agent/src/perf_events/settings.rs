@@ -68,6 +68,9 @@ pub(super) struct Attributes {
     reserved: u16,
 }
 
+/// Bytes of records of changes after which who waits is woken: the beginning of a program makes a thousand.
+const CHANGES_WAKEUP_BYTES: u32 = 512;
+
 const ATTRIBUTES_BYTES: u32 = 112;
 const _: () = assert!(size_of::<Attributes>() == 112);
 
@@ -88,6 +91,7 @@ const FLAG_EXCLUDE_IDLE: u64 = 1 << 7;
 const FLAG_MMAP: u64 = 1 << 8;
 const FLAG_COMM: u64 = 1 << 9;
 const FLAG_TASK: u64 = 1 << 13;
+const FLAG_WATERMARK: u64 = 1 << 14;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const FLAG_EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const FLAG_MMAP2: u64 = 1 << 23;
@@ -141,12 +145,15 @@ impl Settings {
             sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU,
             flags: FLAG_DISABLED | FLAG_SAMPLE_ID_ALL | FLAG_USE_CLOCKID | FLAG_EXCLUDE_IDLE,
             clockid: libc::CLOCK_MONOTONIC,
-            // Nobody waits for a ring; one wakeup in a lifetime is the fewest that can be said.
+            // Nobody waits for a ring of samples; one wakeup in a lifetime is the fewest that can be said.
             wakeup: u32::MAX,
             ..Attributes::default()
         };
         if self.changes {
             attributes.flags |= FLAG_MMAP | FLAG_MMAP2 | FLAG_COMM | FLAG_COMM_EXEC | FLAG_TASK;
+            // Who waits for it ([`super::PerProcessor::wait`]) is woken, not for each record.
+            attributes.flags |= FLAG_WATERMARK;
+            attributes.wakeup = CHANGES_WAKEUP_BYTES;
         }
         if self.build_ids {
             attributes.flags |= FLAG_BUILD_ID;

@@ -5,6 +5,7 @@
 //! its process had then. What a ring could not hold is mended by reading `/proc` anew.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use unhex_build_id::BuildId;
 
@@ -20,6 +21,9 @@ const RING_BYTES: usize = 512 << 10;
 
 /// How much later than its time a record may show up: it is made with the time, then copied into the ring.
 const LATE_NANOS: u64 = 1_000_000;
+
+/// How often changes are followed at most: until they are, stacks of a process that began end at code that nobody knows.
+const WAIT_LEAST: Duration = Duration::from_millis(20);
 
 /// How often it is looked whether processors were switched on or off.
 const PROCESSORS_NANOS: u64 = 10_000_000_000;
@@ -87,6 +91,18 @@ impl Sideband {
             mended_nanos: now,
             processors_nanos: now,
         })
+    }
+
+    /// Waits until processes do something new, but no longer than `at_most`, and never shorter than 20 ms: a storm of processes is followed fifty times a
+    /// second, and no more often. Whether there is something new.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn wait(&self, at_most: Duration) -> Result<bool, EngineError> {
+        let least = WAIT_LEAST.min(at_most);
+        std::thread::sleep(least);
+        let waited = self.events.wait(at_most.saturating_sub(least));
+        waited.map_err(|error| refused("to wait for what processes do", error))
     }
 
     /// Takes over what the kernel has told. Returns the time up to which that is all: what is later than that, another

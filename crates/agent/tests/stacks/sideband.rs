@@ -166,3 +166,16 @@ fn what_was_lost_is_mended_by_reading_proc() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn who_waits_is_woken_by_a_process_that_begins() {
+    if !may_follow_all_processes() {
+        return;
+    }
+    let mut processes = Processes::default();
+    let sideband = Sideband::open(&mut processes).unwrap();
+    let program = Program::c("int main(void) { return 0; }").build();
+    let mut child = Command::new(program.path()).spawn().unwrap();
+    assert!(sideband.wait(DEADLINE).unwrap());
+    assert!(child.wait().unwrap().success());
+}

@@ -18,6 +18,7 @@ mod tables;
 mod tree;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use kernel::Kernel;
 use mappings::Mappings;
@@ -272,6 +273,10 @@ impl Engine for Ebpf {
         self.write_changed(processes, &changed, now)?;
         self.tables.install(&mut self.kernel, now)?;
         self.tidy(processes, now)
+    }
+
+    fn wait(&self, at_most: Duration) -> Result<(), EngineError> {
+        self.sideband.wait(at_most).map(drop)
     }
 
     fn set_rate(&mut self, samples_per_second: u32) -> Result<(), EngineError> {

@@ -11,6 +11,8 @@ mod stack;
 mod stacks;
 mod unwind_data;
 
+use std::time::Duration;
+
 use super::{Counters, Engine, EngineError};
 use crate::clock::monotonic_nanos;
 use crate::perf_events::{
@@ -146,6 +148,10 @@ impl Engine for PerfCopy {
         sideband.tidy(processes, |processes, id| stacks.follow(processes, id));
         stacks.counters.lost_events = sideband.lost();
         Ok(())
+    }
+
+    fn wait(&self, at_most: Duration) -> Result<(), EngineError> {
+        self.sideband.wait(at_most).map(drop)
     }
 
     fn set_rate(&mut self, samples_per_second: u32) -> Result<(), EngineError> {
