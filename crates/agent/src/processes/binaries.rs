@@ -12,7 +12,7 @@ use unhex_symbols::segments::LoadSegments;
 
 use super::binary_file::BinaryFile;
 use super::maps::{Backing, MappedFile};
-use super::opening::{self, FileKey, Found};
+use super::opening::{self, Candidate, FileKey, Found};
 use super::{Binary, BinaryKind, Region, vdso};
 use crate::sample::ProcessId;
 
@@ -82,12 +82,9 @@ impl Binaries {
                 continue;
             }
             let key = candidate.key;
-            let binary = match self.by_file.get(&key) {
-                Some(known) => Arc::clone(known),
-                None => match BinaryFile::of_file(candidate.file) {
-                    Some(elf) => Arc::new(read(&elf, &name)),
-                    None => Arc::clone(&self.anonymous),
-                },
+            let known = self.by_file.get(&key).map(Arc::clone);
+            let Some(binary) = known.or_else(|| self.read(&candidate, &name)) else {
+                continue;
             };
             if !is_surely_it && identity.is_some() && binary.identity != identity {
                 continue;
@@ -116,12 +113,25 @@ impl Binaries {
             BinaryKind::File => {
                 let path = binary.name.as_bytes();
                 let files = opening::candidates(process, region.mapping, path);
-                let elves = files.filter_map(|file| BinaryFile::of_file(file.file));
+                let elves = files.filter_map(|file| BinaryFile::of_file(file.open()?));
                 let mut same = elves
                     .filter(|elf| binary.identity.is_some() && elf.identity() == binary.identity);
                 same.next()
             }
         }
+    }
+
+    /// What a file is; `None` if it cannot be opened.
+    fn read(&self, candidate: &Candidate, name: &str) -> Option<Arc<Binary>> {
+        let Some(elf) = BinaryFile::of_file(candidate.open()?) else {
+            return Some(Arc::clone(&self.anonymous));
+        };
+        Some(Arc::new(Binary {
+            name: name.to_owned(),
+            identity: elf.identity(),
+            segments: elf.segments(),
+            kind: BinaryKind::File,
+        }))
     }
 
     /// A process of 32 bits has another one, which this process cannot read; it lies below 4 GiB.
@@ -180,13 +190,4 @@ fn renamed(binary: &Arc<Binary>, name: &str, variants: &mut Vec<Arc<Binary>>) ->
         variants.push(Arc::clone(&named));
     }
     named
-}
-
-fn read(elf: &BinaryFile, name: &str) -> Binary {
-    Binary {
-        name: name.to_owned(),
-        identity: elf.identity(),
-        segments: elf.segments(),
-        kind: BinaryKind::File,
-    }
 }

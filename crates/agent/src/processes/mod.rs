@@ -8,6 +8,7 @@ mod binaries;
 mod binary;
 mod binary_file;
 mod maps;
+mod mounts;
 mod opening;
 mod process;
 mod scan;

@@ -20,13 +20,13 @@ use crate::symbols::Symbols;
 /// Samples that are looked at.
 const SAMPLES: usize = 200;
 
-/// Samples in a row that are as expected when an engine has all tables of a program.
-const IN_A_ROW: usize = 50;
+/// How many times as many samples an engine may take until it has all tables of a program.
+const ROUNDS_TO_BE_READY: usize = 20;
 
 /// Of a hundred, how many have to be as expected: one may have hit the way into a signal or out of a system call.
 const PERCENT: usize = 99;
 
-const DEADLINE: Duration = Duration::from_mins(1);
+const DEADLINE: Duration = Duration::from_mins(3);
 
 /// A program that runs, until this is dropped.
 #[derive(Debug)]
@@ -225,39 +225,39 @@ pub(crate) struct Sight {
 
 /// Takes samples of all processes that have the first of the files mapped, and compares each.
 ///
-/// An engine that makes tables aside says so by reasons while it does that: its samples count from when many in a row
-/// are as expected.
+/// An engine that makes tables aside says so by reasons while it does that: of its samples those count that it has when
+/// it is ready.
 pub(crate) fn compare(
     engine: &mut dyn Engine,
     processes: &mut Processes,
     expected: &Expected,
 ) -> Sight {
     let mut sight = Sight::default();
-    let mut is_ready = engine.name() != "ebpf";
     let mut delivered = 0;
+    let mut rounds_left = if engine.name() == "ebpf" {
+        ROUNDS_TO_BE_READY
+    } else {
+        0
+    };
     run::poll("enough samples", DEADLINE, || {
         let mut look = |processes: &Processes, sample: Sample| {
             delivered += 1;
-            if !expected.concerns(processes, sample.process) {
-                return;
-            }
-            sight.add(processes, &sample, expected);
-            if is_ready {
-                return;
-            }
-            if sight.seen.keys().any(|seen| !expected.is_met_by(seen)) {
-                sight = Sight::default();
-            } else if sight.seen.values().sum::<usize>() >= IN_A_ROW {
-                is_ready = true;
+            if expected.concerns(processes, sample.process) {
+                sight.add(processes, &sample, expected);
             }
         };
         engine.poll(processes, &mut look).unwrap();
-        if !is_ready {
+        let is_enough = sight.seen.values().sum::<usize>() >= SAMPLES;
+        if is_enough && rounds_left > 0 && sight.judged(expected).is_err() {
+            rounds_left -= 1;
+            sight = Sight::default();
             return None;
         }
-        (sight.seen.values().sum::<usize>() >= SAMPLES).then_some(())
+        is_enough.then_some(())
     });
-    sight.judge(expected);
+    if let Err(others) = sight.judged(expected) {
+        panic!("{others}");
+    }
     let counted: u64 = engine.counters().samples.iter().sum();
     assert_eq!(counted, delivered, "{:?}", engine.counters());
     sight
@@ -294,28 +294,25 @@ impl Sight {
         self.in_vdso += usize::from(binaries.any(|binary| binary.kind == BinaryKind::Vdso));
     }
 
-    fn judge(&self, expected: &Expected) {
+    /// Whether nearly all are as expected; else what they are.
+    fn judged(&self, expected: &Expected) -> Result<(), String> {
         let total: usize = self.seen.values().sum();
-        let met: usize = self
+        let (met, others): (Vec<_>, Vec<_>) = self
             .seen
             .iter()
-            .filter(|(seen, _)| expected.is_met_by(seen))
-            .map(|(_, count)| count)
-            .sum();
-        let others = self
-            .seen
-            .iter()
-            .filter(|(seen, _)| !expected.is_met_by(seen));
+            .partition(|(seen, _)| expected.is_met_by(seen));
+        let met: usize = met.into_iter().map(|(_, count)| count).sum();
+        if met * 100 >= total * PERCENT {
+            return Ok(());
+        }
         let others: Vec<String> = others
+            .into_iter()
             .map(|(seen, count)| format!("{count} x {seen:?}"))
             .collect();
-        assert!(
-            met * 100 >= total * PERCENT,
-            "{met} of {total} stacks are {:?} ({:?}); others:\n{}",
-            expected.chains,
-            expected.stop,
-            others.join("\n")
-        );
+        let (chains, stop, others) = (&expected.chains, expected.stop, others.join("\n"));
+        Err(format!(
+            "{met} of {total} stacks are {chains:?} ({stop:?}); others:\n{others}"
+        ))
     }
 }
 

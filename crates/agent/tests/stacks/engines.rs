@@ -106,6 +106,7 @@ macro_rules! programs_of_engine {
             a_stripped_program,
             a_program_without_a_build_id,
             a_program_whose_file_was_deleted,
+            a_program_in_memory_alone,
             a_program_in_namespaces_of_its_own,
             threads_of_a_rust_program,
             cleanup_and_catch_of_a_cpp_exception,

@@ -358,6 +358,32 @@ pub(crate) fn a_program_whose_file_was_deleted(open: Open<'_>) {
     assert_eq!(sight.identities, [Identity::Gnu(build_id)]);
 }
 
+pub(crate) fn a_program_in_memory_alone(open: Open<'_>) {
+    let program = c(NESTED).build();
+    let launcher = Program::c(
+        "
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <sys/mman.h>
+        #include <sys/sendfile.h>
+        #include <unistd.h>
+        int main(int count, char **words) {
+            int file = open(words[1], O_RDONLY), memory = memfd_create(\"inside\", MFD_CLOEXEC);
+            while (sendfile(memory, file, 0, 1 << 20) > 0);
+            char *none[] = { 0 };
+            return fexecve(memory, words + 1, none);
+        }",
+    )
+    .build();
+    let mut command = Command::new(launcher.path());
+    let expected = Expected::chains(program.path(), &[NESTED_CHAIN]).of_mapped("/memfd:inside");
+    let sight = check(open, command.arg(program.path()), &expected);
+    if let Some(sight) = sight {
+        let build_id = program.build_id().parse().unwrap();
+        assert_eq!(sight.identities, [Identity::Gnu(build_id)]);
+    }
+}
+
 pub(crate) fn a_program_in_namespaces_of_its_own(open: Open<'_>) {
     if !rustix::process::geteuid().is_root() {
         skip("CAP_SYS_ADMIN is missing: no namespaces can be made");
