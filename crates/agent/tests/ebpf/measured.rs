@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use unhex_agent::engine::Engine;
-use unhex_agent::engine::ebpf::{Ebpf, EbpfSettings};
+use unhex_agent::engine::ebpf::EbpfSettings;
 use unhex_agent::processes::Processes;
 use unhex_agent::sample::{Sample, Stop};
 
-use crate::sampled::engine;
+use crate::sampled::{Alone, engine};
 
 fn setting(name: &str, otherwise: u32) -> u32 {
     let text = std::env::var(name).unwrap_or_default();
@@ -70,7 +70,8 @@ impl Seen {
 }
 
 /// Polls for so many seconds.
-fn sampled((engine, processes): &mut (Ebpf, Processes), seconds: u32) -> Seen {
+fn sampled(alone: &mut Alone, seconds: u32) -> Seen {
+    let (engine, processes) = (&mut alone.engine, &mut alone.processes);
     let end = Instant::now() + Duration::from_secs(seconds.into());
     let mut seen = Seen::default();
     while Instant::now() < end {
@@ -104,7 +105,7 @@ fn what_the_host_runs_is_sampled_and_counted() {
     println!(
         "started in {:?}, {} processes",
         begun.elapsed(),
-        engine.1.len()
+        engine.processes.len()
     );
     sampled(&mut engine, setting("UNHEX_AGENT_WARM_SECONDS", 0));
     let before = processor_time();
@@ -113,7 +114,7 @@ fn what_the_host_runs_is_sampled_and_counted() {
     println!(
         "{rate} a second for {seconds} s: {:?}, {:?}",
         seen.by_stop,
-        engine.0.counters()
+        engine.engine.counters()
     );
     println!("ran for {ran:?}, slowest poll {:?}", seen.slowest_poll);
     println!("{} frames, deepest {}", seen.frames, seen.deepest);

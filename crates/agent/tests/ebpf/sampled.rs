@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use object::{Object, ObjectSymbol};
@@ -15,8 +15,10 @@ use unhex_agent::sample::{FrameKind, ProcessId, Sample, Stop, UserFrame};
 use unhex_symbols::address::{LinkAddress, ProcessAddress};
 use unhex_testkit::{run, tools};
 
-/// High, so that tests are short; no divisor of the rate at which timers tick.
-const SAMPLES_PER_SECOND: u32 = 499;
+/// High, so that tests are short, and low enough for a busy machine to copy and unwind every stack until there are tables.
+const SAMPLES_PER_SECOND: u32 = 97;
+/// Whole stacks in a row after which a program runs, and there are tables of all that it consists of.
+const SETTLED: usize = 20;
 /// On a machine that compiles beside it, a program gets a tenth of a processor.
 const DEADLINE: Duration = Duration::from_mins(2);
 
@@ -123,15 +125,29 @@ impl Functions {
     }
 }
 
+/// The engine, and nobody else's: each looks at all processes.
+pub(crate) struct Alone {
+    pub(crate) engine: Ebpf,
+    pub(crate) processes: Processes,
+    _guard: MutexGuard<'static, ()>,
+}
+
 /// The engine; `None`, after saying so, where it may not be used.
-pub(crate) fn engine(settings: EbpfSettings) -> Option<(Ebpf, Processes)> {
+pub(crate) fn engine(settings: EbpfSettings) -> Option<Alone> {
+    static ALONE: Mutex<()> = Mutex::new(());
     if !rustix::process::geteuid().is_root() {
         tools::skip("the unwinder in the kernel needs root, or CAP_BPF and CAP_PERFMON");
         return None;
     }
+    // A test that failed is no reason for others to fail.
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut processes = Processes::new(Limits::default());
     let started = Ebpf::start(settings, &mut processes);
-    Some((started.expect("the engine starts"), processes))
+    Some(Alone {
+        engine: started.expect("the engine starts"),
+        processes,
+        _guard: guard,
+    })
 }
 
 pub(crate) fn fast() -> EbpfSettings {
@@ -141,14 +157,15 @@ pub(crate) fn fast() -> EbpfSettings {
     }
 }
 
-/// So many stacks of a program, from the first one on that is complete and in `main`, each with how often it was seen.
+/// So many stacks of a program that has settled, each with how often it was seen.
 pub(crate) fn stacks(
-    (engine, processes): &mut (Ebpf, Processes),
+    alone: &mut Alone,
     running: ProcessId,
     functions: &Functions,
     wanted: usize,
 ) -> BTreeMap<Stack, usize> {
-    let mut seen: Vec<Stack> = Vec::new();
+    let (engine, processes) = (&mut alone.engine, &mut alone.processes);
+    let (mut seen, mut in_a_row): (Vec<Stack>, usize) = (Vec::new(), 0);
     run::poll("stacks of a program", DEADLINE, || {
         let taken = engine.poll(processes, &mut |processes, sample| {
             if sample.process != running || sample.user.is_empty() {
@@ -157,10 +174,13 @@ pub(crate) fn stacks(
             let stack = functions
                 .stack(processes, &sample)
                 .expect("a known process");
-            let is_up = stack.frames.iter().any(|name| name == "main");
-            if !seen.is_empty() || (is_up && stack.stop == Stop::Root) {
+            if in_a_row >= SETTLED {
                 seen.push(stack);
+                return;
             }
+            let is_up = stack.frames.iter().any(|name| name == "main");
+            let is_whole = is_up && stack.stop == Stop::Root;
+            in_a_row = if is_whole { in_a_row + 1 } else { 0 };
         });
         taken.expect("the engine goes on");
         (seen.len() >= wanted).then_some(())
@@ -174,11 +194,12 @@ pub(crate) fn stacks(
 
 /// So many stacks of all processes of a program but the first, of each from its very beginning.
 pub(crate) fn stacks_of_children(
-    (engine, processes): &mut (Ebpf, Processes),
+    alone: &mut Alone,
     parent: ProcessId,
     functions: &Functions,
     wanted: usize,
 ) -> Vec<Stack> {
+    let (engine, processes) = (&mut alone.engine, &mut alone.processes);
     let mut seen = Vec::new();
     run::poll("stacks of short processes", DEADLINE, || {
         let taken = engine.poll(processes, &mut |processes, sample| {

@@ -95,8 +95,24 @@ impl Drop for Builder {
     }
 }
 
+/// The smallest binaries first: most stacks need only those, and a compiler's table takes as long as hundreds of others.
 fn work(orders: &Receiver<Order>, done: &SyncSender<Finished>) {
-    for order in orders {
+    let mut waiting: Vec<Order> = Vec::new();
+    loop {
+        if waiting.is_empty() {
+            let Ok(order) = orders.recv() else {
+                return;
+            };
+            waiting.push(order);
+        }
+        waiting.extend(orders.try_iter());
+        let smallest = (0..)
+            .zip(&waiting)
+            .min_by_key(|(_, order)| code_bytes(order));
+        let Some(place) = smallest.map(|(place, _)| place) else {
+            continue;
+        };
+        let order = waiting.swap_remove(place);
         let finished = Finished {
             slot: order.slot,
             token: order.token,
@@ -106,6 +122,14 @@ fn work(orders: &Receiver<Order>, done: &SyncSender<Finished>) {
             return;
         }
     }
+}
+
+fn code_bytes(order: &Order) -> u64 {
+    let lengths = order
+        .code
+        .iter()
+        .map(|code| code.end.saturating_sub(code.start));
+    lengths.fold(0, u64::saturating_add)
 }
 
 pub(super) fn outcome(order: &Order) -> Outcome {
@@ -134,12 +158,7 @@ pub(super) fn outcome(order: &Order) -> Outcome {
 /// Go's compiler keeps frame pointers and writes no unwind information. Others write it for nearly all code or, asked to, for
 /// none: then only what the C library adds to each program has some.
 fn frame_pointers_in_gaps(order: &Order, table: &UnwindTable) -> FramePointersInGaps {
-    let code: u64 = order
-        .code
-        .iter()
-        .map(|code| code.end.saturating_sub(code.start))
-        .sum();
-    let is_mostly_gaps = table.covered_bytes().saturating_mul(2) < code;
+    let is_mostly_gaps = table.covered_bytes().saturating_mul(2) < code_bytes(order);
     if is_mostly_gaps || order.file.section(".note.go.buildid").is_some() {
         FramePointersInGaps::Yes
     } else {

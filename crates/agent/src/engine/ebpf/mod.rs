@@ -8,6 +8,7 @@
 
 mod blocks;
 mod builder;
+mod deny_list;
 mod kernel;
 mod mappings;
 mod record;
@@ -85,8 +86,9 @@ impl Ebpf {
     /// Loads the program and begins to take samples.
     ///
     /// # Errors
-    /// If this kernel has not what is needed (Linux 5.17 with BTF), or does not allow it.
+    /// If this kernel has not what is needed (Linux 5.17 with BTF), does not allow it, or might not survive it.
     pub fn start(settings: EbpfSettings, processes: &mut Processes) -> Result<Self, EngineError> {
+        deny_list::check()?;
         let processors = processors()?;
         let samples_per_second = settings.samples_per_second.max(1);
         let of_all = u64::try_from(processors.len()).unwrap_or(u64::MAX);
