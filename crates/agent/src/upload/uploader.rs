@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::error::TryRecvError;
 use unhex_api::artifacts::{UploadPlan, UploadQuestion};
 use unhex_api::client::{
     Client, ClientError, ClientOptions, Encoding, FileBody, Place, ProgressFn,
@@ -26,6 +27,8 @@ use crate::processes::BinaryKind;
 const SETTLED_MAX: usize = 65_536;
 /// Build IDs that are asked for at once, less than the server takes in one request.
 const ASKED_AT_ONCE: usize = 1_024;
+/// Binaries that wait to be sent; more come again when they are sampled again.
+const WAITING_MAX: usize = 4_096;
 /// Bytes of a file that are hashed at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -48,6 +51,8 @@ pub struct Uploader {
     options: UploadOptions,
     client: Client,
     settled: HashSet<BuildId>,
+    /// What the server lacks, with the size of the file here; 0 for those that this host has no symbols of.
+    waiting: Vec<(u64, BuildId, Sampled)>,
     metrics: Arc<Metrics>,
     is_failing: bool,
 }
@@ -69,6 +74,7 @@ impl Uploader {
             options,
             client,
             settled: HashSet::new(),
+            waiting: Vec::new(),
             metrics,
             is_failing: false,
         })
@@ -76,21 +82,33 @@ impl Uploader {
 
     /// Deals with what was sampled until no more comes.
     pub async fn run(mut self, mut sampled: Receiver<Vec<Sampled>>) {
-        while let Some(binaries) = sampled.recv().await {
+        loop {
+            // Between two files it is looked what else is there: a small one need not wait for all the large ones.
+            let binaries = if self.waiting.is_empty() {
+                sampled.recv().await
+            } else {
+                match sampled.try_recv() {
+                    Ok(binaries) => Some(binaries),
+                    Err(TryRecvError::Empty) => Some(Vec::new()),
+                    Err(TryRecvError::Disconnected) => None,
+                }
+            };
+            let Some(binaries) = binaries else { return };
             match self.deal_with(binaries).await {
                 Ok(()) => self.is_failing = false,
-                Err(error) if !self.is_failing => {
-                    self.is_failing = true;
+                Err(error) => {
+                    // What was not settled comes again when it is sampled again.
+                    self.waiting.clear();
                     let server = &self.options.server;
-                    tracing::warn!(%error, "{server} is not sent what it lacks: {error}");
+                    if !std::mem::replace(&mut self.is_failing, true) {
+                        tracing::warn!(%error, "{server} is not sent what it lacks: {error}");
+                    }
                 }
-                Err(_) => {}
             }
         }
     }
 
-    /// Asks for those that are new, and sends what the server lacks. What could not be settled is asked for when it is
-    /// sampled again.
+    /// Asks for those that are new, and sends one of those that the server lacks: the smallest, so that most have names soon.
     async fn deal_with(&mut self, binaries: Vec<Sampled>) -> Result<(), ClientError> {
         let mut new: HashMap<BuildId, Sampled> = HashMap::new();
         for sampled in binaries {
@@ -98,20 +116,25 @@ impl Uploader {
             if let Some(Identity::Gnu(id)) = &sampled.binary.identity
                 && sampled.binary.kind == BinaryKind::File
                 && !self.settled.contains(id)
+                && !self.waiting.iter().any(|(_, waiting, _)| waiting == id)
             {
                 new.insert(id.clone(), sampled);
             }
         }
         let new: Vec<(BuildId, Sampled)> = new.into_iter().collect();
         for part in new.chunks(ASKED_AT_ONCE) {
-            let mut lacking = self.lacking(part).await?;
-            // The smallest first, so that most have names soon.
-            lacking.sort_by_cached_key(|(id, sampled)| {
-                self.local(id, sampled).map_or(0, |file| file.size_bytes)
-            });
-            for (id, sampled) in lacking {
-                self.settle(id, sampled).await?;
+            for (id, sampled) in self.lacking(part).await? {
+                let size_bytes = self.local(id, sampled).map_or(0, |file| file.size_bytes);
+                let one = (size_bytes, id.clone(), sampled.clone());
+                self.waiting.push(one);
             }
+        }
+        self.waiting.truncate(WAITING_MAX);
+        let sizes = self.waiting.iter().enumerate();
+        let smallest = sizes.min_by_key(|(_, (size_bytes, _, _))| *size_bytes);
+        if let Some(place) = smallest.map(|(place, _)| place) {
+            let (_, id, sampled) = self.waiting.swap_remove(place);
+            self.settle(&id, &sampled).await?;
         }
         Ok(())
     }
