@@ -15,6 +15,7 @@ use unhex_agent::sample::{FrameKind, ProcessId, Sample, Stop, UserFrame};
 use unhex_symbols::address::{ProcessAddress, ReturnAddress};
 use unhex_testkit::run;
 
+use crate::engines::Opened;
 use crate::symbols::Symbols;
 
 /// Samples that are looked at.
@@ -227,11 +228,10 @@ pub(crate) struct Sight {
 ///
 /// An engine that makes tables aside says so by reasons while it does that: of its samples those count that it has when
 /// it is ready.
-pub(crate) fn compare(
-    engine: &mut dyn Engine,
-    processes: &mut Processes,
-    expected: &Expected,
-) -> Sight {
+pub(crate) fn compare(opened: &mut Opened, expected: &Expected) -> Sight {
+    let (engine, processes) = opened.parts();
+    let counted = |engine: &dyn Engine| engine.counters().samples.iter().sum::<u64>();
+    let counted_before = counted(engine);
     let mut sight = Sight::default();
     let mut delivered = 0;
     let mut rounds_left = if engine.name() == "ebpf" {
@@ -258,8 +258,12 @@ pub(crate) fn compare(
     if let Err(others) = sight.judged(expected) {
         panic!("{others}");
     }
-    let counted: u64 = engine.counters().samples.iter().sum();
-    assert_eq!(counted, delivered, "{:?}", engine.counters());
+    assert_eq!(
+        counted(engine) - counted_before,
+        delivered,
+        "{:?}",
+        engine.counters()
+    );
     sight
 }
 

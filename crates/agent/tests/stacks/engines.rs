@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use unhex_agent::engine::Engine;
+use unhex_agent::engine::ebpf::{Ebpf, EbpfSettings};
 use unhex_agent::engine::perf_copy::{PerfCopy, PerfCopySettings};
 use unhex_agent::processes::Processes;
 
@@ -13,26 +14,48 @@ use crate::programs;
 /// is in step with nothing.
 const SAMPLES_PER_SECOND: u32 = 997;
 
-/// An engine that was opened, and what it knows of processes.
-pub(crate) struct Opened {
-    pub(crate) engine: Box<dyn Engine>,
-    pub(crate) processes: Processes,
-    /// Engines look at all processes: one at a time is enough of that.
-    _alone: MutexGuard<'static, ()>,
+/// An engine that takes samples, and what it knows of processes. Engines look at all processes: one at a time is enough
+/// of that.
+pub(crate) enum Opened {
+    Own {
+        engine: Box<dyn Engine>,
+        processes: Box<Processes>,
+        _alone: MutexGuard<'static, ()>,
+    },
+    /// Its tables are those of the whole host, and cost seconds on a busy one: all tests have the same.
+    Shared {
+        engine: MutexGuard<'static, Option<(Ebpf, Processes)>>,
+        _alone: MutexGuard<'static, ()>,
+    },
 }
 
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    // A test that failed is no reason for others to fail.
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+impl Opened {
+    pub(crate) fn parts(&mut self) -> (&mut dyn Engine, &mut Processes) {
+        match self {
+            Self::Own {
+                engine, processes, ..
+            } => (engine.as_mut(), processes),
+            Self::Shared { engine, .. } => {
+                let (engine, processes) = engine.as_mut().unwrap();
+                (engine, processes)
+            }
+        }
+    }
 }
+
+/// A test that failed is no reason for others to fail.
+fn locked<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// `None` where the privileges are missing, after saying so.
 pub(crate) fn open_perf_copy() -> Option<Opened> {
     if !may_follow_all_processes() {
         return None;
     }
-    let alone = alone();
+    let alone = locked(&ALONE);
     let mut processes = Processes::default();
     let settings = PerfCopySettings {
         samples_per_second: SAMPLES_PER_SECOND,
@@ -40,37 +63,39 @@ pub(crate) fn open_perf_copy() -> Option<Opened> {
         ..PerfCopySettings::default()
     };
     let engine = PerfCopy::open(settings, &mut processes).unwrap();
-    Some(Opened {
+    Some(Opened::Own {
         engine: Box::new(engine),
-        processes,
+        processes: Box::new(processes),
         _alone: alone,
     })
 }
 
 /// `None` where the privileges are missing or the kernel is too old, after saying so.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn open_ebpf() -> Option<Opened> {
-    use unhex_agent::engine::ebpf::{Ebpf, EbpfSettings};
+    static SHARED: Mutex<Option<(Ebpf, Processes)>> = Mutex::new(None);
     if !may_follow_all_processes() {
         return None;
     }
-    let alone = alone();
-    let mut processes = Processes::default();
-    let settings = EbpfSettings {
-        samples_per_second: SAMPLES_PER_SECOND,
-        ..EbpfSettings::default()
-    };
-    match Ebpf::start(settings, &mut processes) {
-        Ok(engine) => Some(Opened {
-            engine: Box::new(engine),
-            processes,
-            _alone: alone,
-        }),
-        Err(error) => {
-            skip(&error.to_string());
-            None
+    let alone = locked(&ALONE);
+    let mut shared = locked(&SHARED);
+    if shared.is_none() {
+        let mut processes = Processes::default();
+        let settings = EbpfSettings {
+            samples_per_second: SAMPLES_PER_SECOND,
+            ..EbpfSettings::default()
+        };
+        match Ebpf::start(settings, &mut processes) {
+            Ok(engine) => *shared = Some((engine, processes)),
+            Err(error) => {
+                skip(&error.to_string());
+                return None;
+            }
         }
     }
+    Some(Opened::Shared {
+        engine: shared,
+        _alone: alone,
+    })
 }
 
 /// One test a program for an engine.
@@ -119,5 +144,4 @@ macro_rules! programs_of_engine {
 }
 
 programs_of_engine!(perf_copy, super::open_perf_copy);
-#[cfg(target_arch = "x86_64")]
 programs_of_engine!(ebpf, super::open_ebpf);

@@ -42,15 +42,11 @@ type Open<'a> = &'a dyn Fn() -> Option<Opened>;
 fn check(open: Open<'_>, command: &mut Command, expected: &Expected) -> Option<Sight> {
     let _running = Running::start(command);
     let mut opened = open()?;
-    Some(compare(
-        opened.engine.as_mut(),
-        &mut opened.processes,
-        expected,
-    ))
+    Some(compare(&mut opened, expected))
 }
 
 /// Whether an engine copies stacks, and so has but a part of them.
-fn copies(engine: &dyn Engine) -> bool {
+fn copies(engine: &mut dyn Engine) -> bool {
     engine.name() == "perf_copy"
 }
 
@@ -60,12 +56,12 @@ fn check_large(open: Open<'_>, command: &mut Command, expected: impl Fn() -> Exp
     let Some(mut opened) = open() else {
         return;
     };
-    let expected = if copies(opened.engine.as_ref()) {
+    let expected = if copies(opened.parts().0) {
         expected().cut_by(Stop::Truncated)
     } else {
         expected()
     };
-    compare(opened.engine.as_mut(), &mut opened.processes, &expected);
+    compare(&mut opened, &expected);
 }
 
 /// As [`check`], of mappings that are new all the time: an engine in the kernel hears of them when samples of them were
@@ -75,12 +71,12 @@ fn check_fleeting(open: Open<'_>, command: &mut Command, expected: Expected) {
     let Some(mut opened) = open() else {
         return;
     };
-    let expected = if copies(opened.engine.as_ref()) {
+    let expected = if copies(opened.parts().0) {
         expected
     } else {
         expected.or_cut_by(&[Stop::NoMapping, Stop::NoUnwindInfo])
     };
-    compare(opened.engine.as_mut(), &mut opened.processes, &expected);
+    compare(&mut opened, &expected);
 }
 
 pub(crate) fn deep_recursion_without_frame_pointers(open: Open<'_>) {
@@ -353,7 +349,7 @@ pub(crate) fn a_program_whose_file_was_deleted(open: Open<'_>) {
     let Some(mut opened) = open() else {
         return;
     };
-    let sight = compare(opened.engine.as_mut(), &mut opened.processes, &expected);
+    let sight = compare(&mut opened, &expected);
     let build_id = program.build_id().parse().unwrap();
     assert_eq!(sight.identities, [Identity::Gnu(build_id)]);
 }
