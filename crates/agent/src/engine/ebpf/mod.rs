@@ -40,6 +40,9 @@ const TIDY_NANOS: u64 = 10_000_000_000;
 /// For how many times its usual span a sample may stand: beyond that, the processor was taken away, and nothing ran.
 const SPANS_MAX: u64 = 4;
 const SECOND_NANOS: u64 = 1_000_000_000;
+/// How long copies are unwound in one poll, before samples are handed out with the reason that the kernel found: when
+/// large binaries begin to run, the ring fills while their unwind information is read.
+const COPIES_NANOS_MAX: u64 = 100_000_000;
 /// Frames of a stack that was copied; `USER_FRAMES_MAX` in `bpf/unwind.h`.
 const FRAMES_MAX: usize = 512;
 /// Bytes of unwind information that are kept for stacks that are copied: there are few of them, and the largest compiler
@@ -73,8 +76,9 @@ pub struct Ebpf {
     sideband: Sideband,
     tables: Tables,
     mappings: Mappings,
-    /// Unwinds copies.
+    /// Unwinds copies, in this poll up to a time.
     stacks: Stacks,
+    copies_until_nanos: u64,
     /// Samples that are newer than what is known of processes.
     waiting: VecDeque<(Sample, Option<StackCopy>)>,
     counters: Counters,
@@ -111,6 +115,7 @@ impl Ebpf {
                 unwind_bytes_max: COPIES_UNWIND_BYTES_MAX,
                 ..PerfCopySettings::default()
             }),
+            copies_until_nanos: 0,
             waiting: VecDeque::new(),
             counters: Counters::default(),
             samples_per_second,
@@ -157,7 +162,9 @@ impl Ebpf {
             sample.user.truncate(1);
             sample.stop = Stop::NoMapping;
         }
-        if let Some(copy) = copy {
+        if let Some(copy) = copy
+            && monotonic_nanos() < self.copies_until_nanos
+        {
             unwind_copy(&mut self.stacks, processes, sample, copy);
         }
         self.note_use(processes, sample, now_nanos);
@@ -251,6 +258,7 @@ impl Engine for Ebpf {
     ) -> Result<(), EngineError> {
         let until_nanos = self.sideband.collect()?;
         let now = monotonic_nanos();
+        self.copies_until_nanos = now.saturating_add(COPIES_NANOS_MAX);
         let waiting = &mut self.waiting;
         self.kernel
             .drain(|sample, copy| waiting.push_back((sample, copy)));
