@@ -117,20 +117,29 @@ pub(crate) fn may_sample() -> bool {
 }
 
 /// A program that spends its time in `leaf`, called by `middle`, called by `outer`, without frame pointers.
-pub(crate) fn spinner() -> Fixture {
-    Program::c(
-        "volatile unsigned long count;\n\
+///
+/// Tests that send its symbols to a server of their own have a build of their own: which file of a build an agent
+/// looks at does not depend on whose test it is.
+pub(crate) fn spinner(test: &str) -> Fixture {
+    let source = "volatile unsigned long count;\n\
          __attribute__((noinline)) unsigned long leaf(unsigned long n) {\n\
              for (unsigned long i = 0; i < 1000000; i++) { n = n * 6364136223846793005ul + 1; count += n >> 60; }\n\
              return n;\n\
          }\n\
          __attribute__((noinline)) unsigned long middle(unsigned long n) { return leaf(n) + 1; }\n\
          __attribute__((noinline)) unsigned long outer(unsigned long n) { return middle(n) + 1; }\n\
-         int main(void) { unsigned long n = 1; for (;;) n = outer(n); }\n",
-    )
-    .flags(&["-g", "-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-pie", "-fPIE"])
-    .name("spinner")
-    .build()
+         int main(void) { unsigned long n = 1; for (;;) n = outer(n); }\n";
+    Program::c(format!("const char test[] = \"{test}\";\n{source}"))
+        .flags(&[
+            "-g",
+            "-O1",
+            "-fomit-frame-pointer",
+            "-fno-optimize-sibling-calls",
+            "-pie",
+            "-fPIE",
+        ])
+        .name("spinner")
+        .build()
 }
 
 /// Starts a program as a service.

@@ -51,7 +51,7 @@ fn whole_stacks_by(engine: &str) {
         return;
     }
     let symbols = Server::start(run::program_beside(PROGRAM, "unhex"));
-    let spinner = spinner();
+    let spinner = spinner(engine);
     let upload = symbols.url(&format!("/buildid/{}/debuginfo", spinner.build_id()));
     let uploaded = http::put(&upload, &run::read(spinner.path())).expect("an answer");
     assert!((200..300).contains(&uploaded.status), "{}", uploaded.text());

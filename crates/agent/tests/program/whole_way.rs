@@ -56,7 +56,7 @@ fn a_stripped_program_has_addresses_until_its_symbols_come_and_an_interpreter_is
     let symbols = Server::start(run::program_beside(PROGRAM, "unhex"));
     let store = run::program_beside(PROGRAM, "unhex-store");
     let store = Server::start_in(Home::new(), store, &["--symbols", &symbols.url("")]);
-    let spinner = spinner();
+    let spinner = spinner("the whole way");
     let stripped = spinner.stripped();
     let _spinner = busy(&stripped, &[], "checkout");
     let _snake = busy(Path::new(PYTHON), &["-c", SNAKE], "snake");
@@ -121,7 +121,7 @@ fn symbols_that_lie_on_the_host_are_sent_to_a_server_that_lacks_them() {
         return;
     }
     let symbols = Server::start(run::program_beside(PROGRAM, "unhex"));
-    let spinner = spinner();
+    let spinner = spinner("upload");
     let _busy = busy(spinner.path(), &[], "checkout");
     // Nobody takes the profiles, which is no reason to send no symbols.
     let url = symbols.url("");
