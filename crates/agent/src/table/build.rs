@@ -27,7 +27,7 @@ const ROWS_OF_BINARY_MAX: usize = 32 << 20;
 const EXPRESSION_STEPS_MAX: usize = 16;
 
 /// Bytes between two functions that are no code but padding, so that each begins at a multiple of 16. Nothing runs
-/// there, and without rows for it, tables have half of their length.
+/// there, and without rows for it, tables are a tenth shorter.
 const PADDING_BYTES_MAX: u32 = 15;
 
 /// Bytes of the entries of a procedure linkage table.
