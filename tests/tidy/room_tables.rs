@@ -22,6 +22,10 @@ pub(crate) const PROGRAMS: &[Program] = &[
         folder: "crates/profile-store/src/",
         rooms: PROFILE_STORE,
     },
+    Program {
+        folder: "crates/agent/src/",
+        rooms: HOST_AGENT,
+    },
 ];
 
 /// Of the symbol server.
@@ -165,5 +169,80 @@ const PROFILE_STORE: Rooms = &[
     (
         "cli",
         &["answers", "app", "config", "http", "limits", "selector"],
+    ),
+];
+
+/// Of the host agent.
+const HOST_AGENT: Rooms = &[
+    ("clock", &[]),
+    ("limits", &[]),
+    ("naming", &[]),
+    ("refusal", &[]),
+    ("sample", &[]),
+    ("table", &[]),
+    ("perf_events", &["refusal", "sample"]),
+    ("processes", &["limits", "sample"]),
+    ("runtimes", &["processes", "sample"]),
+    ("labels", &["runtimes", "sample"]),
+    (
+        "sideband",
+        &["clock", "perf_events", "processes", "refusal", "sample"],
+    ),
+    (
+        "engine",
+        &[
+            "clock",
+            "limits",
+            "perf_events",
+            "processes",
+            "refusal",
+            "sample",
+            "sideband",
+            "table",
+        ],
+    ),
+    ("metrics", &["engine", "sample"]),
+    ("restraint", &["metrics"]),
+    ("export", &["metrics"]),
+    (
+        "upload",
+        &["export", "metrics", "processes", "runtimes", "sample"],
+    ),
+    ("kubelet", &["export", "labels", "metrics"]),
+    ("config", &["export", "kubelet", "labels", "upload"]),
+    (
+        "profile",
+        &["labels", "processes", "runtimes", "sample", "upload"],
+    ),
+    (
+        "collect",
+        &[
+            "clock",
+            "engine",
+            "labels",
+            "processes",
+            "profile",
+            "sample",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "clock",
+            "collect",
+            "config",
+            "engine",
+            "export",
+            "kubelet",
+            "labels",
+            "limits",
+            "metrics",
+            "naming",
+            "processes",
+            "profile",
+            "restraint",
+            "sample",
+            "upload",
+        ],
     ),
 ];

@@ -21,6 +21,7 @@ pub mod naming;
 pub mod perf_events;
 pub mod processes;
 pub mod profile;
+pub mod refusal;
 pub mod restraint;
 pub mod runtimes;
 pub mod sample;

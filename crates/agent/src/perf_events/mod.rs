@@ -17,7 +17,7 @@ pub use record::{MappedRecord, Record, SampleRecord, Stamped, TaskRecord, UserRe
 pub use ring::{PerProcessor, Ring};
 pub use settings::{SampledRegisters, Settings, Source};
 
-use crate::engine::EngineError;
+use crate::refusal::EngineError;
 
 /// What to say to who runs the agent when the kernel refused an event or its ring.
 pub fn refused(action: &'static str, source: std::io::Error) -> EngineError {

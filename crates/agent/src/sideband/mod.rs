@@ -10,9 +10,9 @@ use std::time::Duration;
 use unhex_build_id::BuildId;
 
 use crate::clock::monotonic_nanos;
-use crate::engine::EngineError;
 use crate::perf_events::{PerProcessor, Record, SampledRegisters, Settings, Stamped, refused};
 use crate::processes::{Backing, MappedFile, Processes};
+use crate::refusal::EngineError;
 use crate::sample::ProcessId;
 
 /// Bytes of a ring: 4000 records of mappings with usual paths, as a storm of processes makes them in half a second on
