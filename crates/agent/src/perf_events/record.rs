@@ -1,7 +1,6 @@
 //! One record of a ring, taken apart. The layouts are those of `linux/perf_event.h`, for the settings that
 //! [`super::Settings`] has; no length in them is believed.
 
-use unhex_build_id::BuildId;
 use unhex_symbols::address::{FileOffset, ProcessAddress};
 use unhex_symbols::segments::Mapping;
 
@@ -25,7 +24,6 @@ const RECORD_SAMPLE: u32 = 9;
 const RECORD_MMAP2: u32 = 10;
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
-const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 const PROTECTION_EXECUTE: u32 = 4;
 
 /// Addresses from here on are marks within a call chain (`PERF_CONTEXT_MAX`).
@@ -67,10 +65,12 @@ pub struct MappedRecord<'ring> {
     pub process: ProcessId,
     /// Where, and which part of the file.
     pub mapping: Mapping,
-    /// The inode of the file, where the kernel said it instead of a build ID.
+    /// The inode of the file; 0 where there is none.
     pub inode: u64,
-    /// The build ID of the file, if the kernel found it.
-    pub build_id: Option<BuildId>,
+    /// What tells the inode from others with its number: its device, and its generation there.
+    pub device: u64,
+    /// As above.
+    pub generation: u64,
     /// The path, or a name like `[vdso]` or `//anon`.
     pub name: &'ring [u8],
 }
@@ -149,7 +149,7 @@ impl<'ring> Stamped<'ring> {
             let end = bytes.len().checked_sub(TRAILER_BYTES)?;
             let body = Fields(bytes.get(HEADER_BYTES..end)?);
             match kind {
-                RECORD_MMAP2 => mapped(body, flags)?,
+                RECORD_MMAP2 => mapped(body)?,
                 RECORD_COMM if flags & MISC_COMM_EXEC != 0 => executed(body)?,
                 RECORD_FORK => Record::Began(task(body)?),
                 RECORD_EXIT => Record::Ended(task(body)?),
@@ -161,7 +161,8 @@ impl<'ring> Stamped<'ring> {
     }
 }
 
-fn mapped(mut fields: Fields<'_>, flags: u16) -> Option<Record<'_>> {
+/// The flag for a build ID instead of an inode is not looked at: the kernel leaves it set when another's event asked for build IDs, and this one did not.
+fn mapped(mut fields: Fields<'_>) -> Option<Record<'_>> {
     let (process, _thread) = (fields.u32()?, fields.u32()?);
     let (start, length, offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let file = fields.bytes(24)?;
@@ -170,11 +171,9 @@ fn mapped(mut fields: Fields<'_>, flags: u16) -> Option<Record<'_>> {
     if protection & PROTECTION_EXECUTE == 0 {
         return Some(Record::Other);
     }
-    let has_build_id = flags & MISC_MMAP_BUILD_ID != 0;
-    let build_id = || {
-        let (length, bytes) = (*file.first()?, file.get(4..24)?);
-        BuildId::from_bytes(bytes.get(..usize::from(length))?).ok()
-    };
+    let mut file = Fields(file);
+    let (major, minor) = (file.u32()?, file.u32()?);
+    let (inode, generation) = (file.u64()?, file.u64()?);
     let name = fields.0.split(|&byte| byte == 0).next();
     Some(Record::Mapped(MappedRecord {
         process: ProcessId(process),
@@ -183,12 +182,9 @@ fn mapped(mut fields: Fields<'_>, flags: u16) -> Option<Record<'_>> {
             end: ProcessAddress(start.checked_add(length)?),
             file_offset: FileOffset(offset),
         },
-        inode: if has_build_id {
-            0
-        } else {
-            Fields(file.get(8..)?).u64()?
-        },
-        build_id: has_build_id.then(build_id).flatten(),
+        inode,
+        device: u64::from(major) << 32 | u64::from(minor),
+        generation,
         name: name.unwrap_or_default(),
     }))
 }

@@ -1,13 +1,13 @@
 //! Which binary a mapping has, each read once however many processes have it mapped.
 //!
-//! Two ways lead to one that is known already, so that a storm of processes costs no reading: the build ID that the
-//! kernel said with the mapping, and the file's device, inode and time of change. A build ID is believed: who gives a
+//! Two ways lead to one that is known already, so that a storm of processes costs no reading: the numbers by which the kernel's
+//! records tell a file from all others, for some seconds, and the file's device, inode and time of change. A build ID is believed: who gives a
 //! file that of another spoils no stacks but those of his own process and of others without a better claim to it.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use unhex_build_id::{BuildId, Identity};
+use unhex_build_id::Identity;
 use unhex_symbols::segments::LoadSegments;
 
 use super::binary_file::BinaryFile;
@@ -22,12 +22,20 @@ const BINARIES_MAX: usize = 20_000;
 /// Names that one binary is remembered under: more are those of a process that makes copies.
 const NAMES_MAX: usize = 16;
 
+/// How long a file is known by the numbers that records say, before it is looked at again: they stay when it is written anew in place.
+const TOLD_NANOS: u64 = 10_000_000_000;
+
+/// Device, generation and inode, as records say them.
+type Told = (u64, u64, u64);
+
 /// Every binary that was seen.
 #[derive(Debug)]
 pub(super) struct Binaries {
     /// By identity, one for each name and layout.
     known: FxHashMap<Identity, Vec<Arc<Binary>>>,
     by_file: FxHashMap<FileKey, Arc<Binary>>,
+    /// And when it was looked at.
+    by_record: FxHashMap<Told, (Arc<Binary>, u64)>,
     anonymous: Arc<Binary>,
     vdso: Option<(Arc<Binary>, Arc<[u8]>)>,
 }
@@ -37,6 +45,7 @@ impl Default for Binaries {
         Self {
             known: FxHashMap::default(),
             by_file: FxHashMap::default(),
+            by_record: FxHashMap::default(),
             anonymous: Arc::new(Binary::anonymous()),
             vdso: own_vdso(),
         }
@@ -56,12 +65,12 @@ fn own_vdso() -> Option<(Arc<Binary>, Arc<[u8]>)> {
 }
 
 impl Binaries {
-    /// What a process has mapped there. `build_id` is what the kernel said of it, if it did.
+    /// What a process has mapped there, at that time.
     pub(super) fn of_mapping(
         &mut self,
         process: ProcessId,
         mapped: &MappedFile,
-        build_id: Option<BuildId>,
+        now_nanos: u64,
     ) -> Arc<Binary> {
         let path = match &mapped.backing {
             Backing::File { path } => path,
@@ -69,16 +78,16 @@ impl Binaries {
             Backing::Anonymous => return Arc::clone(&self.anonymous),
         };
         let name = String::from_utf8_lossy(path).into_owned();
-        let identity = build_id.map(Identity::Gnu);
-        if let Some(known) = identity
-            .as_ref()
-            .and_then(|identity| self.named(identity, &name))
-        {
-            return known;
+        let told = mapped.told.filter(|_| mapped.inode != 0);
+        let told = told.map(|(device, generation)| (device, generation, mapped.inode));
+        let known = told.and_then(|told| self.by_record.get(&told));
+        let fresh = known.filter(|(_, then)| now_nanos.saturating_sub(*then) < TOLD_NANOS);
+        if let Some(binary) = fresh.map(|(binary, _)| Arc::clone(binary)) {
+            return self.interned(binary, &name);
         }
         for candidate in opening::candidates(process, mapped.mapping, path) {
             let is_surely_it = candidate.found == Found::ByMapping;
-            if !is_surely_it && identity.is_none() && candidate.key.inode != mapped.inode {
+            if !is_surely_it && candidate.key.inode != mapped.inode {
                 continue;
             }
             let key = candidate.key;
@@ -86,18 +95,19 @@ impl Binaries {
             let Some(binary) = known.or_else(|| self.read(&candidate, &name)) else {
                 continue;
             };
-            if !is_surely_it && identity.is_some() && binary.identity != identity {
-                continue;
-            }
             let binary = self.interned(binary, &name);
             self.make_room();
             self.by_file.insert(key, Arc::clone(&binary));
+            if let Some(told) = told {
+                self.by_record
+                    .insert(told, (Arc::clone(&binary), now_nanos));
+            }
             return binary;
         }
         // Not remembered: another process may have the file at hand.
         Arc::new(Binary {
             name,
-            identity,
+            identity: None,
             segments: LoadSegments::default(),
             kind: BinaryKind::File,
         })
@@ -141,17 +151,6 @@ impl Binaries {
         Arc::clone(own.map_or(&self.anonymous, |(binary, _)| binary))
     }
 
-    /// A binary that is known under some name, under this one.
-    fn named(&mut self, identity: &Identity, name: &str) -> Option<Arc<Binary>> {
-        let variants = self.known.get_mut(identity)?;
-        let first = Arc::clone(variants.first()?);
-        let same = variants.iter().find(|binary| binary.name == name);
-        Some(match same {
-            Some(same) => Arc::clone(same),
-            None => renamed(&first, name, variants),
-        })
-    }
-
     /// The one that is like it, if it is known already.
     fn interned(&mut self, binary: Arc<Binary>, name: &str) -> Arc<Binary> {
         let Some(identity) = binary.identity.clone() else {
@@ -169,9 +168,11 @@ impl Binaries {
     /// Forgets all when there are too many: those that are mapped stay with their processes, and are read once more
     /// when they are mapped again.
     fn make_room(&mut self) {
-        if self.known.len() > BINARIES_MAX || self.by_file.len() > BINARIES_MAX {
+        let counts = [self.known.len(), self.by_file.len(), self.by_record.len()];
+        if counts.into_iter().any(|count| count > BINARIES_MAX) {
             self.known.clear();
             self.by_file.clear();
+            self.by_record.clear();
         }
     }
 }

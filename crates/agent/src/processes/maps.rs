@@ -15,8 +15,10 @@ const DELETED: &[u8] = b" (deleted)";
 pub struct MappedFile {
     /// Where it lies, and which part of the file it is.
     pub mapping: Mapping,
-    /// The inode of the file; 0 where there is none or where nobody said it.
+    /// The inode of the file; 0 where there is none.
     pub inode: u64,
+    /// Its device and its generation there, where a record said them: with the inode they tell it from all others.
+    pub told: Option<(u64, u64)>,
     /// What is behind it.
     pub backing: Backing,
 }
@@ -72,6 +74,7 @@ pub(super) fn executable_mapping(line: &[u8]) -> Option<MappedFile> {
             file_offset: FileOffset(hex(offset)?),
         },
         inode: std::str::from_utf8(inode).ok()?.parse().ok()?,
+        told: None,
         backing: Backing::of_name(&without_escapes(name)),
     })
 }
@@ -132,6 +135,7 @@ mod tests {
                     file_offset: FileOffset(0x28000),
                 },
                 inode: 131_145,
+                told: None,
                 backing: file("/usr/lib/libc.so.6"),
             }
         );

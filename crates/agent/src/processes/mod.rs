@@ -17,7 +17,6 @@ mod vdso;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
-use unhex_build_id::BuildId;
 
 use binaries::Binaries;
 pub use binary::{Binary, BinaryKind};
@@ -202,22 +201,15 @@ impl Processes {
         };
         let regions = mapped.iter().map(|mapped| Region {
             mapping: mapped.mapping,
-            binary: self.binaries.of_mapping(id, mapped, None),
+            binary: self.binaries.of_mapping(id, mapped, now_nanos),
         });
         let regions = regions.collect();
         self.set_as_of(id, regions, now_nanos);
         true
     }
 
-    /// A process has a new executable mapping, which takes the place of what was there; the kernel may have said its
-    /// build ID.
-    pub fn map(
-        &mut self,
-        id: ProcessId,
-        mapped: &MappedFile,
-        build_id: Option<BuildId>,
-        time_nanos: u64,
-    ) {
+    /// A process has a new executable mapping, which takes the place of what was there.
+    pub fn map(&mut self, id: ProcessId, mapped: &MappedFile, time_nanos: u64) {
         if !self.by_id.contains_key(&id) {
             // Its beginning was not seen: what else it has mapped is read, too.
             if self.ensure(id, time_nanos) {
@@ -234,7 +226,7 @@ impl Processes {
         }
         let region = Region {
             mapping: mapped.mapping,
-            binary: self.binaries.of_mapping(id, mapped, build_id),
+            binary: self.binaries.of_mapping(id, mapped, time_nanos),
         };
         self.settings = self.settings.wrapping_add(1);
         let Some(process) = self.by_id.get_mut(&id) else {

@@ -102,6 +102,7 @@ fn anonymous_at(start: u64, end: u64) -> MappedFile {
             file_offset: FileOffset(0),
         },
         inode: 0,
+        told: None,
         backing: Backing::Anonymous,
     }
 }
@@ -124,7 +125,7 @@ fn a_new_mapping_takes_the_place_of_what_was_there() {
             region(0x8000, 0x9000),
         ],
     );
-    processes.map(id, &anonymous_at(0x2000, 0x3000), None, 1);
+    processes.map(id, &anonymous_at(0x2000, 0x3000), 1);
     assert_eq!(
         ranges(&processes, id),
         [
@@ -142,7 +143,7 @@ fn a_new_mapping_takes_the_place_of_what_was_there() {
         .map(|region| region.mapping.file_offset.0)
         .collect();
     assert_eq!(offsets, [0x1000, 0, 0x3000, 0x1000, 0x1000]);
-    processes.map(id, &anonymous_at(0x4000, 0x8800), None, 1);
+    processes.map(id, &anonymous_at(0x4000, 0x8800), 1);
     assert_eq!(
         ranges(&processes, id),
         [
@@ -160,11 +161,11 @@ fn the_same_mapping_once_more_changes_nothing() {
     let mut processes = Processes::default();
     let id = ProcessId(7);
     processes.set(id, Vec::new());
-    processes.map(id, &anonymous_at(0x1000, 0x2000), None, 1);
+    processes.map(id, &anonymous_at(0x1000, 0x2000), 1);
     let before = processes.get(id).unwrap().generation();
-    processes.map(id, &anonymous_at(0x1000, 0x2000), None, 2);
+    processes.map(id, &anonymous_at(0x1000, 0x2000), 2);
     assert_eq!(processes.get(id).unwrap().generation(), before);
-    processes.map(id, &anonymous_at(0x1000, 0x3000), None, 3);
+    processes.map(id, &anonymous_at(0x1000, 0x3000), 3);
     assert_ne!(processes.get(id).unwrap().generation(), before);
 }
 
@@ -210,7 +211,7 @@ fn what_is_older_than_what_was_read_changes_nothing() {
     let before = ranges(&processes, own);
     assert!(before.len() > 2, "{before:?}");
     processes.exec(own, 99);
-    processes.map(own, &anonymous_at(before[0].0, before[0].1), None, 99);
+    processes.map(own, &anonymous_at(before[0].0, before[0].1), 99);
     processes.fork(ProcessId(1), own, 99);
     processes.end(own, 99);
     processes.forget_ended(u64::MAX, |id| panic!("{id:?} was forgotten"));
@@ -246,11 +247,11 @@ fn there_are_never_more_than_the_limits_allow() {
     assert!(processes.get(ProcessId(99)).is_some(), "the newest stays");
     let id = ProcessId(0);
     for start in [0x1000, 0x3000, 0x5000] {
-        processes.map(id, &anonymous_at(start, start + 0x1000), None, 1);
+        processes.map(id, &anonymous_at(start, start + 0x1000), 1);
     }
     assert_eq!(ranges(&processes, id), [(0x1000, 0x2000), (0x3000, 0x4000)]);
     assert_eq!(processes.dropped_mappings(), 1);
-    processes.map(id, &anonymous_at(0x3000, 0x6000), None, 1);
+    processes.map(id, &anonymous_at(0x3000, 0x6000), 1);
     assert_eq!(ranges(&processes, id), [(0x1000, 0x2000), (0x3000, 0x6000)]);
     processes.set(id, vec![region(1, 2), region(3, 4), region(5, 6)]);
     assert_eq!(

@@ -7,8 +7,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use unhex_build_id::BuildId;
-
 use crate::clock::monotonic_nanos;
 use crate::perf_events::{PerProcessor, Record, SampledRegisters, Settings, Stamped, refused};
 use crate::processes::{Backing, MappedFile, Processes};
@@ -50,7 +48,6 @@ enum Change {
     Mapped {
         process: ProcessId,
         file: MappedFile,
-        build_id: Option<BuildId>,
     },
     Executed(ProcessId),
     Forked {
@@ -66,14 +63,7 @@ impl Sideband {
     /// # Errors
     /// If the kernel refuses, or `/proc` cannot be read.
     pub fn open(processes: &mut Processes) -> Result<Self, EngineError> {
-        let settings = Settings::changes();
-        let opened = PerProcessor::open(settings, RING_BYTES).or_else(|error| {
-            // Linux before 5.12.
-            if error.raw_os_error() == Some(libc::EINVAL) {
-                return PerProcessor::open(settings.without_build_ids(), RING_BYTES);
-            }
-            Err(error)
-        });
+        let opened = PerProcessor::open(Settings::changes(), RING_BYTES);
         let events = opened.map_err(|error| refused("to follow processes", error))?;
         for event in events.events() {
             event
@@ -213,9 +203,9 @@ fn change(record: Record<'_>) -> Option<Change> {
             file: MappedFile {
                 mapping: mapped.mapping,
                 inode: mapped.inode,
+                told: Some((mapped.device, mapped.generation)),
                 backing: Backing::of_name(mapped.name),
             },
-            build_id: mapped.build_id,
         }),
         Record::Executed(process) => Some(Change::Executed(process)),
         // Threads begin with a parent that is the same process, and end with other numbers than it.
@@ -231,12 +221,8 @@ fn change(record: Record<'_>) -> Option<Change> {
 /// Changes what is known; says of which process.
 fn apply(change: Change, time: u64, processes: &mut Processes) -> ProcessId {
     match change {
-        Change::Mapped {
-            process,
-            file,
-            build_id,
-        } => {
-            processes.map(process, &file, build_id, time);
+        Change::Mapped { process, file } => {
+            processes.map(process, &file, time);
             process
         }
         Change::Executed(process) => {

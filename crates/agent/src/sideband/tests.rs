@@ -24,7 +24,8 @@ fn mapped(process: ProcessId, name: &[u8]) -> Record<'_> {
             file_offset: FileOffset(0),
         },
         inode: 0,
-        build_id: None,
+        device: 0,
+        generation: 0,
         name,
     })
 }

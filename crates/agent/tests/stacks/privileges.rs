@@ -10,7 +10,7 @@ use unhex_testkit::tools;
 /// # Panics
 /// If they may not and this is root on a build machine.
 pub(crate) fn may_follow_all_processes() -> bool {
-    let Err(error) = Event::open(Settings::changes().without_build_ids(), 0) else {
+    let Err(error) = Event::open(Settings::changes(), 0) else {
         return true;
     };
     skip(&format!(
