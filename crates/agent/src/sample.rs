@@ -10,7 +10,8 @@ use unhex_symbols::address::ProcessAddress;
 pub struct Sample {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_monotonic_nanos: u64,
-    /// For how much processor time it stands, in nanoseconds: the time since this processor was sampled before.
+    /// For how much processor time it stands, in nanoseconds: the time since this processor was sampled before, where the engine knows it,
+    /// else the usual one.
     pub period_nanos: u64,
     /// Who ran, in the PID namespace of the host.
     pub process: ProcessId,

@@ -1,7 +1,7 @@
 //! `unhex-agent record`: sample for a while, ask for names, write a file.
 
-use std::fs;
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
@@ -134,13 +134,26 @@ fn write(profiles: &Profiles<'_>, server: Option<&Client>, out: &Path) -> anyhow
     let message = pprof::encode_named(profiles, profile, &mut |frame, lines| {
         names.of(frame, lines);
     })?;
-    let mut part = out.as_os_str().to_owned();
-    part.push(".part");
-    fs::write(&part, packed(&message))
-        .and_then(|()| fs::rename(&part, out))
+    write_whole(out, &packed(&message))
         .with_context(|| format!("{} cannot be written", out.display()))?;
     say(&format!("{} is written", out.display()));
     Ok(())
+}
+
+/// The file as a whole, or as it was, and nothing beside it. What is written first is new: others may have put a link into the folder.
+fn write_whole(out: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut part = out.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let mut file = File::create_new(&part)?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&part, out));
+    if written.is_err() {
+        // The first failure says more than one of this.
+        let _it_stays = fs::remove_file(&part);
+    }
+    written
 }
 
 fn names(client: &Client, profiles: &Profiles<'_>) -> anyhow::Result<Names> {
@@ -160,7 +173,7 @@ fn names(client: &Client, profiles: &Profiles<'_>) -> anyhow::Result<Names> {
 
 fn say(line: &str) {
     // There is no other place to say it.
-    let _nobody_reads = writeln!(std::io::stderr(), "{line}");
+    let _nobody_reads = writeln!(io::stderr(), "{line}");
 }
 
 /// A time as `10s`, `500ms` or `2m`; a number alone is seconds.
@@ -185,6 +198,20 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("x.pb.gz");
+        write_whole(&out, b"first").unwrap();
+        write_whole(&out, b"second").unwrap();
+        assert_eq!(fs::read(&out).unwrap(), b"second");
+        // A folder takes no file's place.
+        let taken = folder.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        write_whole(&taken, b"third").unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
 
     #[test]
     fn times_have_units() {

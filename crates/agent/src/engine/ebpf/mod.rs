@@ -199,7 +199,7 @@ impl Ebpf {
         }
         for frame in &sample.user {
             if let Some((slot, region)) = written.slot_at(process, looked_up(*frame)) {
-                // Put away since, perhaps; what cannot be asked for now will be by the next sample.
+                // Put away since, perhaps; where there is no room for a question the next sample asks.
                 ask(slot, region);
             }
         }
