@@ -1,22 +1,23 @@
 //! How long an hour takes to compact, and its merge by stack afterwards.
 //!
-//! The folder gets 3,600 segments of one second each, is compacted as maintenance does it, and is read as queries do. One that has them already is only read.
+//! The folder gets 3,600 segments of one second each as appends write them, is compacted as maintenance does it, and is read as queries do. One that has them already is only read.
 //! The samples are of three services in equal parts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::TryStreamExt as _;
 use jiff::{SignedDuration, Timestamp};
 use unhex_profile_store::clock::Clock;
 use unhex_profile_store::engine::{Engine, EngineOptions};
-use unhex_profile_store::files::{Packing, samples_to_parquet};
 use unhex_profile_store::maintain::{MaintainOptions, Maintenance};
 use unhex_profile_store::objects::Objects;
 use unhex_profile_store::reading::{HourRange, Readings};
 use unhex_profile_store::rows::{SampleRow, Series};
-use unhex_profile_store::table::names::{ContentHash, Hour, PublishId, SegmentName};
+use unhex_profile_store::table::names::{Hour, ObjectName};
 
+use crate::appending::Appending;
 use crate::queries::{Asking, question_of, report};
 use crate::synthetic::{
     HOSTS, Numbers, PERIOD_NANOS, Ranks, SAMPLES_PER_SECOND, STACKS, VERSIONS, stack_hash,
@@ -44,7 +45,7 @@ fn all_series(hosts: u64) -> Vec<Vec<Arc<Series>>> {
     (0..SERVICES).map(of_service).collect()
 }
 
-fn hour() -> Hour {
+pub(crate) fn hour() -> Hour {
     "2026-12-01/13".parse().expect("an hour")
 }
 
@@ -75,26 +76,44 @@ fn rows(
     (0..count).map(row).collect()
 }
 
-async fn ingest(objects: &Objects, samples: u64) -> (u64, u64) {
+/// Appends the rows of each second as a message of its own; the bytes of segments and of the dictionary that they became, and the rows.
+async fn ingest(objects: &Objects, samples: u64) -> [u64; 3] {
     let (all, ranks, mut numbers) = (all_series(HOSTS), Ranks::new(STACKS), Numbers::new(42));
-    let (mut bytes, mut in_files) = (0, 0);
+    let appending = Appending::to(objects);
     for second in 0..SEGMENTS {
         let rows = rows(second, samples / SEGMENTS, &all, &ranks, &mut numbers);
-        let written = samples_to_parquet(&rows, &[], Packing::Fresh).expect("a file");
-        let after = SignedDuration::from_secs(i64::try_from(second).expect("small"));
-        let name = SegmentName {
-            hour: hour(),
-            id: PublishId::new(hour().start() + after, [1; 10]),
-            content: ContentHash::of(&written.bytes),
-            rows: written.rows,
-        };
-        bytes += written.bytes.len() as u64;
-        in_files += written.rows;
-        let key = name.to_string();
-        let put = objects.put(&key, written.bytes);
-        put.await.expect("a segment");
+        appending.append(second, rows).await;
     }
-    (bytes, in_files)
+    appending.end().await;
+    let dictionary = bytes_below(objects, "dic/").await.into_iter();
+    let [mut bytes, mut in_files] = [0, 0];
+    for (key, length) in bytes_below(objects, "seg/").await {
+        bytes += length;
+        in_files += rows_of_segment(&key);
+    }
+    [bytes, dictionary.map(|(_, bytes)| bytes).sum(), in_files]
+}
+
+fn rows_of_segment(key: &str) -> u64 {
+    let name: ObjectName = key.parse().expect("a key");
+    let ObjectName::Segment(name) = name else {
+        unreachable!("{name:?} is below seg/");
+    };
+    name.rows
+}
+
+async fn bytes_below(objects: &Objects, folder: &str) -> Vec<(String, u64)> {
+    let listed: Vec<_> = objects
+        .list(folder, None)
+        .try_collect()
+        .await
+        .expect("a list");
+    let mut all: Vec<(String, u64)> = listed
+        .into_iter()
+        .map(|object| (object.key, object.bytes))
+        .collect();
+    all.sort();
+    all
 }
 
 fn engine(objects: &Objects, spill: PathBuf) -> Engine {
@@ -119,8 +138,11 @@ fn processor_seconds() -> f64 {
     ticks.sum::<f64>() / 100.0
 }
 
-/// What a segment of one second has of fleets from a tenth of the size to a hundred times it.
-pub(crate) fn measure_segments() {
+/// Seconds after which most stacks have been seen.
+const WARM_SECONDS: u64 = 30;
+
+/// What a segment of one second has of fleets from a tenth of the size to a hundred times it, and what numbers cost beside it: of the first second, and of the last of some.
+pub(crate) async fn measure_segments(folder: &Path) {
     let (ranks, mut numbers) = (Ranks::new(STACKS), Numbers::new(42));
     for (of_size, hosts) in [
         (0.1, HOSTS / 10),
@@ -128,15 +150,29 @@ pub(crate) fn measure_segments() {
         (10.0, HOSTS * 10),
         (100.0, HOSTS * 100),
     ] {
+        let objects = Objects::folder(&folder.join(hosts.to_string())).expect("a folder");
         let all = all_series(hosts);
         let samples = SAMPLES_PER_SECOND * hosts / HOSTS;
-        let rows = rows(0, samples, &all, &ranks, &mut numbers);
-        let written = samples_to_parquet(&rows, &[], Packing::Fresh).expect("a file");
+        let appending = Appending::to(&objects);
+        for second in 0..WARM_SECONDS {
+            let rows = rows(second, samples, &all, &ranks, &mut numbers);
+            appending.append(second, rows).await;
+        }
+        appending.end().await;
+        let segments = bytes_below(&objects, "seg/").await;
+        let files = bytes_below(&objects, "dic/").await;
+        let (last, bytes) = segments.last().expect("a segment");
+        let rows = rows_of_segment(last);
+        let of_numbers: u64 = files
+            .iter()
+            .filter(|(key, _)| key.contains(".numbers."))
+            .map(|(_, bytes)| bytes)
+            .sum();
         println!(
-            "{of_size} times the fleet: {samples} samples in {} rows, {:.2} samples a row, {:.2} bytes a sample",
-            written.rows,
-            samples as f64 / written.rows as f64,
-            written.bytes.len() as f64 / samples as f64,
+            "{of_size} times the fleet: {samples} samples in {rows} rows, {:.2} samples a row, {:.2} bytes a sample; numbers of {WARM_SECONDS} s: {of_numbers} bytes, {:.3} a sample",
+            samples as f64 / rows as f64,
+            *bytes as f64 / samples as f64,
+            of_numbers as f64 / (samples * WARM_SECONDS) as f64,
         );
     }
 }
@@ -152,10 +188,10 @@ pub(crate) async fn measure_all(folder: &Path, samples: Option<u64>) {
     let before = readings.read(range).await.expect("a reading");
     if before.hours().iter().all(|hour| hour.samples.is_empty()) {
         let begun = Instant::now();
-        let (bytes, rows) = ingest(&objects, samples).await;
+        let [bytes, dictionary, rows] = ingest(&objects, samples).await;
         let took = begun.elapsed().as_secs_f64();
         println!(
-            "{SEGMENTS} segments of {samples} samples in {rows} rows: {bytes} bytes, {took:.1} s"
+            "{SEGMENTS} segments of {samples} samples in {rows} rows: {bytes} bytes, and {dictionary} of the dictionary, {took:.1} s"
         );
     }
     let spill = folder.with_extension("spill");

@@ -1,7 +1,7 @@
 //! What the profile store costs for a fleet that is described in `synthetic.rs`.
 //!
 //! - `cargo bench -p unhex-profile-store --bench fleet -- compaction FOLDER [SAMPLES]`
-//! - `cargo bench -p unhex-profile-store --bench fleet -- segments`
+//! - `cargo bench -p unhex-profile-store --bench fleet -- segments FOLDER`
 //! - `cargo bench -p unhex-profile-store --bench fleet -- queries FOLDER [whole | quick [ONLY]]`: quick is the same over a table of a hundredth of the size
 //!
 //! The tables stay in FOLDER: `python3 merges.py FOLDER SERVICE` beside this file does the same merges over the same files by another engine, and
@@ -15,6 +15,7 @@
     reason = "a measurement that meets the unexpected has failed, and prints what it found"
 )]
 
+mod appending;
 mod compaction;
 mod queries;
 mod symbol_server;
@@ -37,7 +38,9 @@ fn main() {
             let samples = rest.first().map(|text| text.parse().expect("samples"));
             runtime.block_on(compaction::measure_all(Path::new(folder), samples));
         }
-        ["segments"] => compaction::measure_segments(),
+        ["segments", folder] => {
+            runtime.block_on(compaction::measure_segments(Path::new(folder)));
+        }
         ["queries", folder, rest @ ..] => {
             let is_quick = rest.first() == Some(&"quick");
             let only = rest.get(1).copied().unwrap_or_default();

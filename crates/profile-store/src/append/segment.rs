@@ -9,8 +9,8 @@ use super::RequestHash;
 use super::numbers::{Durable, NewNumbers};
 use super::window::WriteError;
 use crate::files::{
-    Packing, WrittenTable, frames_to_parquet, samples_to_parquet, series_to_parquet,
-    stacks_to_parquet,
+    Packing, WrittenTable, frames_to_parquet, numbers_to_parquet, samples_to_parquet,
+    series_to_parquet, stacks_to_parquet,
 };
 use crate::rows::{Batch, SampleRow};
 use crate::table::dictionary::{DictionaryName, DictionaryTable};
@@ -74,12 +74,12 @@ pub(super) struct Encoded {
 pub(super) fn encode(
     hour: Hour,
     requests: &[(usize, RequestHash)],
-    rows: Vec<(usize, Vec<SampleRow>)>,
+    mut rows: Vec<(usize, Vec<SampleRow>)>,
     mut durable: Durable,
     shared: &Shared,
 ) -> Result<Encoded, WriteError> {
     let mut new = NewNumbers::default();
-    for (message, rows) in &rows {
+    for (message, rows) in &mut rows {
         if let Some(batch) = shared.batches.get(*message) {
             durable.add(rows, batch, &mut new);
         }
@@ -139,6 +139,12 @@ fn encode_dictionary(
         add(
             DictionaryTable::Stacks,
             stacks_to_parquet(new.stacks, packing)?,
+        );
+    }
+    if !new.numbers.is_empty() {
+        add(
+            DictionaryTable::Numbers,
+            numbers_to_parquet(new.numbers, packing)?,
         );
     }
     Ok(files)

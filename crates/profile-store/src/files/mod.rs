@@ -4,7 +4,7 @@
 //! page index, no Bloom filters. Rows are sorted, so that row groups and the statistics of their labels are enough to read little.
 //!
 //! [`samples_to_parquet`] writes the rows of messages; [`TableWriter`] writes batches of any table, as compaction has them; [`read_requests`] reads which requests a
-//! segment has from its footer alone, [`RangeReader`] any file by ranges.
+//! segment has from its footer alone, [`RangeReader`] any file by ranges. [`StackNumber`] is what segments have instead of stacks.
 
 mod damage;
 mod dictionary;
@@ -14,18 +14,21 @@ mod ranges;
 mod requests;
 mod samples;
 mod schema;
+mod stack_number;
 mod writer;
 
 pub use damage::{Damage, Looked, is_of_store, look_through};
 pub use dictionary::{
-    DictionaryPart, FramesWanted, StackRow, StacksWanted, frames_to_parquet, merge_dictionary,
-    read_frames, read_series, read_stacks, series_to_parquet, stacks_to_parquet,
+    DictionaryPart, FramesWanted, NumberRow, StackRow, StacksWanted, frames_to_parquet,
+    merge_dictionary, numbers_to_parquet, read_frames, read_numbers, read_series, read_stacks,
+    series_to_parquet, stacks_to_parquet,
 };
 pub use packing::Packing;
 pub use ranges::RangeReader;
 pub use requests::{REQUESTS_KEY, RequestHash, read_requests};
 pub use samples::samples_to_parquet;
 pub use schema::{Table, sample_schema, total_schema};
+pub use stack_number::{STACK_NUMBER_BYTES, StackNumber, stack_bytes, stack_of_bytes};
 pub use writer::{TableWriter, WrittenTable};
 
 use crate::objects::ObjectsError;

@@ -11,7 +11,7 @@ use super::schema::Table;
 /// Rows of a row group: what is passed over or read as one. Groups of 131,072 rows cost 5 % more bytes.
 const ROW_GROUP_ROWS_MAX: usize = 1 << 20;
 
-/// Rows of a row group of series and frames.
+/// Rows of a row group of series, frames and numbers.
 const NUMBERED_GROUP_ROWS_MAX: usize = 1 << 16;
 
 /// Rows of a row group of stacks: those of one service are read without those of others.
@@ -66,23 +66,31 @@ impl Packing {
             builder = builder
                 .set_column_statistics_enabled(ColumnPath::from(*column), EnabledStatistics::Chunk);
         }
-        for column in plain(table, self) {
+        for (column, encoding) in without_dictionary(table, self) {
             let path = ColumnPath::from(*column);
             builder = builder
                 .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+                .set_column_encoding(path, *encoding);
         }
         Ok(builder.build())
     }
 }
 
 /// Columns whose values hardly repeat, or repeat in a way that differences show.
-fn plain(table: Table, packing: Packing) -> &'static [&'static str] {
+fn without_dictionary(table: Table, packing: Packing) -> &'static [(&'static str, Encoding)] {
+    const INTEGERS: Encoding = Encoding::DELTA_BINARY_PACKED;
     match (table, packing) {
-        (Table::Samples, Packing::Fresh) => &["ts"],
-        (Table::Totals, _) => &["count", "value"],
-        (Table::Series, _) => &["series_id"],
-        (Table::Frames, _) => &["address"],
+        // Numbers of a writer, in order: of most only the last byte is new.
+        (Table::Samples, Packing::Fresh) => {
+            &[("stack_id", Encoding::DELTA_BYTE_ARRAY), ("ts", INTEGERS)]
+        }
+        (Table::Totals, _) => &[("count", INTEGERS), ("value", INTEGERS)],
+        (Table::Series, _) => &[("series_id", INTEGERS)],
+        (Table::Frames, _) => &[("address", INTEGERS)],
+        (Table::Numbers, _) => &[
+            ("number", Encoding::DELTA_BYTE_ARRAY),
+            ("stack_id", Encoding::PLAIN),
+        ],
         (Table::Samples, Packing::Compacted) | (Table::Stacks, _) => &[],
     }
 }
@@ -90,7 +98,7 @@ fn plain(table: Table, packing: Packing) -> &'static [&'static str] {
 fn group_rows(table: Table) -> usize {
     match table {
         Table::Samples | Table::Totals => ROW_GROUP_ROWS_MAX,
-        Table::Series | Table::Frames => NUMBERED_GROUP_ROWS_MAX,
+        Table::Series | Table::Frames | Table::Numbers => NUMBERED_GROUP_ROWS_MAX,
         Table::Stacks => STACK_GROUP_ROWS_MAX,
     }
 }

@@ -7,6 +7,7 @@ use super::order::{Group, SortedRow, sorted};
 use super::packing::Packing;
 use super::requests::{RequestHash, footer};
 use super::schema::Table;
+use super::stack_number::stack_bytes;
 use super::writer::{TableWriter, WrittenTable};
 use crate::rows::SampleRow;
 use arrow::array::{
@@ -14,6 +15,7 @@ use arrow::array::{
     TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
+use unhex_pprof::StackHash;
 
 /// Rows that are turned into columns at once, so that memory does not grow with the file.
 const BATCH_ROWS: usize = 1 << 16;
@@ -107,19 +109,19 @@ fn columns(
 /// Equal stacks stand together, so that each is looked up once.
 fn stacks<'r>(rows: impl Iterator<Item = &'r SampleRow>) -> Result<ArrayRef, FileError> {
     let mut builder = BinaryDictionaryBuilder::<UInt32Type>::new();
-    let mut run: Option<([u8; 16], usize)> = None;
+    let mut run: Option<(&StackHash, usize)> = None;
     for row in rows {
         match &mut run {
-            Some((stack, length)) if *stack == row.stack.0 => *length += 1,
+            Some((stack, length)) if **stack == row.stack => *length += 1,
             _ => {
-                if let Some((stack, length)) = run.replace((row.stack.0, 1)) {
-                    builder.append_n(stack, length)?;
+                if let Some((stack, length)) = run.replace((&row.stack, 1)) {
+                    builder.append_n(stack_bytes(stack), length)?;
                 }
             }
         }
     }
     if let Some((stack, length)) = run {
-        builder.append_n(stack, length)?;
+        builder.append_n(stack_bytes(stack), length)?;
     }
     Ok(Arc::new(builder.finish()))
 }

@@ -17,6 +17,8 @@ pub enum Table {
     Stacks,
     /// Frames by number.
     Frames,
+    /// Stacks by the numbers that writers gave them.
+    Numbers,
 }
 
 impl Table {
@@ -28,6 +30,7 @@ impl Table {
             Self::Series => "series",
             Self::Stacks => "stacks",
             Self::Frames => "frames",
+            Self::Numbers => "numbers",
         }
     }
 
@@ -40,6 +43,7 @@ impl Table {
             Self::Series => &schemas.series,
             Self::Stacks => &schemas.stacks,
             Self::Frames => &schemas.frames,
+            Self::Numbers => &schemas.numbers,
         })
     }
 
@@ -60,6 +64,7 @@ impl Table {
             Self::Series => &["series_id"],
             Self::Stacks => &["service", "stack_id"],
             Self::Frames => &["frame_id"],
+            Self::Numbers => &["number"],
         }
     }
 
@@ -128,6 +133,7 @@ struct Schemas {
     series: SchemaRef,
     stacks: SchemaRef,
     frames: SchemaRef,
+    numbers: SchemaRef,
 }
 
 static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| Schemas {
@@ -162,6 +168,10 @@ static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| Schemas {
         Field::new("address", DataType::Int64, true),
         Field::new("text", DataType::Utf8, true),
         of("names", DataType::List(name_element())),
+    ]),
+    numbers: schema([
+        of("number", DataType::Binary),
+        of("stack_id", DataType::Binary),
     ]),
 });
 

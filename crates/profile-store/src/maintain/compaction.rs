@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
+use super::numbered::by_stack;
 use super::outputs::{Made, Outputs, table};
 use super::sums::{self, TableSums};
 use super::{MaintainError, Maintenance};
@@ -185,7 +186,11 @@ impl Maintenance {
             kind,
             bytes_max: self.options.output_bytes_max,
         };
-        let frame = live_rows(&self.engine, kind, inputs.iter().map(|live| (hour, live)))?;
+        let numbers = self.numbers(hour, inputs).await?;
+        let mut frame = live_rows(&self.engine, kind, inputs.iter().map(|live| (hour, live)))?;
+        if let Some(numbers) = numbers {
+            frame = by_stack(frame, numbers)?;
+        }
         let work = async move {
             let expected = sums::of_frame(frame.clone(), table(kind)).await?;
             let made = outputs.of(frame, expected).await?;

@@ -5,7 +5,7 @@
 //! replicas that do the same cost work and never rows.
 //!
 //! [`compaction`] makes the outputs of a plan and compares their sums with those of its inputs before it says so; [`rows`] is what a compaction
-//! does to rows, [`adding`] how equal rows become one, [`sums`] what is compared. [`retention`] writes tombstones, [`sweep`]
+//! does to rows, [`numbered`] which stacks they have, [`adding`] how equal rows become one, [`sums`] what is compared. [`retention`] writes tombstones, [`sweep`]
 //! removes, [`dictionary`] merges what numbers stand for, [`walk`] goes through all hours, [`tasks`] do it all at intervals. [`counters`] are what the metrics show.
 
 mod adding;
@@ -13,6 +13,7 @@ mod compaction;
 mod counters;
 mod dictionary;
 mod failure;
+mod numbered;
 mod outputs;
 mod retention;
 mod rows;

@@ -145,7 +145,7 @@ metrics! {
     rows: IntCounterVec = "unhex_store_rows_total" [];
     /// Segments that were stored: one an hour that a window has rows of.
     segments: IntCounterVec = "unhex_store_segments_total" [];
-    /// Bytes of those, and of files of the dictionary, by `kind`: segment, series, stacks, frames.
+    /// Bytes of those, and of files of the dictionary, by `kind`: segment, series, stacks, frames, numbers.
     stored_bytes: IntCounterVec = "unhex_store_written_bytes_total" ["kind"];
     /// Windows by outcome: written, or failed (their senders were told to come again).
     windows: IntCounterVec = "unhex_store_windows_total" ["outcome"];

@@ -11,6 +11,7 @@ use unhex_pprof::StackHash;
 
 use super::failure::QueryError;
 use super::question::TOTAL_LABELS;
+use crate::files::stack_of_bytes;
 use crate::view::Weight;
 
 /// Whose rows, as the table has it: service, version and deployment.
@@ -103,9 +104,9 @@ pub(super) fn stacks(batch: &RecordBatch) -> Result<&BinaryViewArray, QueryError
     column(batch, "stack_id")
 }
 
-/// The number of a stack; one of another length is no stack's, and is nowhere in a dictionary either.
+/// A stack, or a writer's number in its place; what is neither is nowhere in a dictionary either.
 pub(super) fn stack_hash(bytes: &[u8]) -> StackHash {
-    StackHash(bytes.try_into().unwrap_or_default())
+    stack_of_bytes(bytes).unwrap_or_default()
 }
 
 pub(super) fn integers<'b>(

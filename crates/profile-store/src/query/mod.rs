@@ -1,7 +1,7 @@
 //! Questions to the table: what was counted where, with the names that the symbol server has when the question comes.
 //!
 //! A question goes through four steps, and each is small where the one before was large. [`scan`] reads rows and adds them up by stack: whole
-//! hours from totals, where these have all that is asked for, the rest from samples. [`dictionary`] says what the surviving numbers of stacks stand
+//! hours from totals, where these have all that is asked for, the rest from samples. [`dictionary`] says which stacks numbers of writers are, and what the surviving numbers of stacks stand
 //! for. [`crate::symbols`] names the distinct places of those. And what comes out is [`Stacks::merged`] for people, [`coverage()`] for those who want to know what
 //! names are missing, or lines over time.
 //!
@@ -44,12 +44,13 @@ pub use turns::{TurnError, TurnOptions, Turns};
 pub use window::{Window, WindowError};
 
 use crate::engine::Engine;
+use crate::files::StackNumber;
 use crate::objects::Objects;
 use crate::reading::Readings;
 use crate::rows::Series;
 use crate::symbols::{Names, Symbols};
 use crate::view::{Merged, StackFilter};
-use dictionary::Dictionary;
+use dictionary::{Dictionary, Numbered};
 use scan::Keep;
 
 /// Answers questions. One for a process: it keeps what does not change.
@@ -147,8 +148,31 @@ impl Queries {
         Ok(coverage(&sums, (&stacks, &names), by))
     }
 
+    /// The sums by stack.
     async fn sums(&self, question: &Question, keep: &Keep) -> Result<Sums, QueryError> {
+        let sums = self.sums_of_rows(question, keep).await?;
+        let numbered = self.numbered(question, sums.stacks()).await?;
+        Ok(sums.by(|stack| numbered.stack(stack)))
+    }
+
+    /// The sums by what rows have: stacks, and numbers of writers in their place.
+    async fn sums_of_rows(&self, question: &Question, keep: &Keep) -> Result<Sums, QueryError> {
         scan::sums((&self.engine, &self.readings), question, keep).await
+    }
+
+    /// Which stacks those are of which rows have numbers.
+    async fn numbered(
+        &self,
+        question: &Question,
+        in_rows: impl Iterator<Item = StackHash>,
+    ) -> Result<Numbered, QueryError> {
+        let numbers: Vec<StackNumber> = in_rows.filter_map(StackNumber::in_place_of).collect();
+        if numbers.is_empty() {
+            return Ok(Numbered::default());
+        }
+        let (dictionary, hours) = (Arc::clone(&self.dictionary), question.window.hours());
+        let reading = async move { dictionary.numbered(hours, numbers).await };
+        Ok(self.engine.run(reading).await??)
     }
 
     /// What some stacks are, and the names of their frames.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use unhex_pprof::StackHash;
 
 use super::failure::QueryError;
 use super::fold::Asked;
@@ -78,7 +79,7 @@ impl Queries {
         keep.series = needs_series;
         keep.step_micros = Some(i64::from(by.step_seconds.max(1)) * 1_000_000);
         let (sums, names_lacking) = if filter.is_empty() {
-            (self.sums(question, &keep).await?, None)
+            (self.sums_of_rows(question, &keep).await?, None)
         } else {
             self.sums_of_kept(question, filter, keep).await?
         };
@@ -132,18 +133,24 @@ impl Queries {
             only_series: keep.only_series.clone(),
             ..Keep::default()
         };
-        let known = self.sums(&newest, &what_alone).await?;
-        let (stacks, names) = self.named(question, known.stacks()).await?;
+        let known = self.sums_of_rows(&newest, &what_alone).await?;
+        let known: FxHashSet<StackHash> = known.stacks().collect();
+        let in_rows = self.in_rows(question, &known).await?;
+        let (stacks, names) = self.named(question, in_rows.stacks()).await?;
         let mut lacking = names.lacking().cloned();
         let kept = stacks.kept(&names, filter);
-        let only = OnlyStacks::new(known.stacks(), &kept, Others::Noted);
+        // Compacted rows have the stacks of which others have numbers.
+        let known = known.into_iter().chain(in_rows.stacks());
+        let counting = [&kept[..], &in_rows.of_stacks(&kept)].concat();
+        let only = OnlyStacks::new(known, &counting, Others::Noted);
         keep.only_stacks = Some(Arc::new(only));
-        let mut sums = self.sums(question, &keep).await?;
+        let mut sums = self.sums_of_rows(question, &keep).await?;
         let others = sums.take_noted();
         if others.is_empty() {
             return Ok((sums, lacking));
         }
-        let (stacks, names) = self.named(question, others.into_iter()).await?;
+        let in_rows = self.in_rows(question, &others).await?;
+        let (stacks, names) = self.named(question, in_rows.stacks()).await?;
         lacking = match (lacking, names.lacking()) {
             (Some(known), Some(others)) => Some(NamesLacking {
                 frames: known.frames.saturating_add(others.frames),
@@ -151,13 +158,44 @@ impl Queries {
             }),
             (lacking, others) => lacking.or_else(|| others.cloned()),
         };
-        let kept = stacks.kept(&names, filter);
+        let kept = in_rows.of_stacks(&stacks.kept(&names, filter));
         if !kept.is_empty() {
             let only = OnlyStacks::new([], &kept, Others::LeftOut);
             keep.only_stacks = Some(Arc::new(only));
-            sums.merge(self.sums(question, &keep).await?);
+            sums.merge(self.sums_of_rows(question, &keep).await?);
         }
         Ok((sums, lacking))
+    }
+
+    async fn in_rows(
+        &self,
+        question: &Question,
+        met: &FxHashSet<StackHash>,
+    ) -> Result<InRows, QueryError> {
+        let numbered = self.numbered(question, met.iter().copied()).await?;
+        let met = met.iter();
+        Ok(InRows(
+            met.map(|met| (*met, numbered.stack(*met))).collect(),
+        ))
+    }
+}
+
+/// What rows have, a stack or a writer's number, and which stack that is.
+#[derive(Debug)]
+struct InRows(Vec<(StackHash, StackHash)>);
+
+impl InRows {
+    /// The stacks, each once.
+    fn stacks(&self) -> impl Iterator<Item = StackHash> + use<> {
+        let stacks: FxHashSet<StackHash> = self.0.iter().map(|(_, stack)| *stack).collect();
+        stacks.into_iter()
+    }
+
+    /// What rows have that are of some stacks, which are in order.
+    fn of_stacks(&self, stacks: &[StackHash]) -> Vec<StackHash> {
+        let all = self.0.iter();
+        let of = all.filter(|(_, stack)| stacks.binary_search(stack).is_ok());
+        of.map(|(in_row, _)| *in_row).collect()
     }
 }
 

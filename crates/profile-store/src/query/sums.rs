@@ -132,6 +132,19 @@ impl Sums {
         }
     }
 
+    /// The same by other stacks: what is of one stack then is added up.
+    pub(super) fn by(self, stack_of: impl Fn(StackHash) -> StackHash) -> Self {
+        let mut sums = Self {
+            groups: self.groups,
+            noted: self.noted,
+            ..Self::default()
+        };
+        for sum in self.all {
+            sums.add(sum.group, stack_of(sum.stack), sum.weight);
+        }
+        sums
+    }
+
     /// The memory that they have, about.
     pub(super) fn bytes(&self) -> usize {
         let place = size_of::<((u32, StackHash), u32)>() + 1;

@@ -18,7 +18,7 @@ pub struct SampleRow {
     pub series: Arc<Series>,
     /// What was counted, as `cpu` or `alloc_space:bytes`.
     pub profile_type: Arc<str>,
-    /// The stack.
+    /// The stack; once it is to be written, the writer's number of it.
     pub stack: StackHash,
     /// When, in whole seconds since 1970.
     pub time_unix_seconds: i64,

@@ -89,7 +89,7 @@ pub(crate) fn cpu(table: &Path, service: &str) -> Sums {
     sums(table).get(&key).copied().unwrap_or_default()
 }
 
-/// Fails if a row refers to a stack, or a stack to a frame, or a row to a series, that the dictionary of its hour does not have.
+/// Fails if a row refers to a number, or a number to a stack, or a stack to a frame, or a row to a series, that the dictionary of its hour does not have.
 pub(crate) fn assert_dictionary_is_whole(table: &Path) {
     let hour = |path: &Path| {
         let folder = path.parent().expect("an hour");
@@ -97,6 +97,7 @@ pub(crate) fn assert_dictionary_is_whole(table: &Path) {
         within.components().skip(1).collect::<PathBuf>()
     };
     let mut has: BTreeMap<PathBuf, [BTreeSet<Vec<u8>>; 3]> = BTreeMap::new();
+    let mut stacks: BTreeMap<(PathBuf, Vec<u8>), Vec<u8>> = BTreeMap::new();
     let mut wants: BTreeMap<PathBuf, [BTreeSet<Vec<u8>>; 3]> = BTreeMap::new();
     for path in files(table, "dic") {
         // Records of merges say which files are enough; here all are read.
@@ -128,6 +129,11 @@ pub(crate) fn assert_dictionary_is_whole(table: &Path) {
                     };
                     wants[2].insert(frame.data().to_vec());
                 }
+            } else if name.contains(".numbers.") {
+                let number = (hour(&path), bytes(&row, "number"));
+                let stack = bytes(&row, "stack_id");
+                let before = stacks.insert(number, stack.clone());
+                assert!(before.is_none_or(|before| before == stack), "{row:?}");
             } else if name.contains(".frames.") {
                 has[2].insert(bytes(&row, "frame_id"));
             }
@@ -137,8 +143,11 @@ pub(crate) fn assert_dictionary_is_whole(table: &Path) {
         let wants = wants.entry(hour(&path)).or_default();
         for row in rows(&path) {
             wants[0].insert(number(&row, "series_id").to_le_bytes().to_vec());
-            let stack = [text(&row, "service").into_bytes(), bytes(&row, "stack_id")];
-            wants[1].insert(stack.concat());
+            let number = bytes(&row, "stack_id");
+            assert_eq!(number.len(), 12, "segments have numbers: {row:?}");
+            let stack = stacks.get(&(hour(&path), number));
+            let stack = stack.unwrap_or_else(|| panic!("its number is not known: {row:?}"));
+            wants[1].insert([text(&row, "service").as_bytes(), stack].concat());
         }
     }
     assert!(!wants.is_empty(), "nothing is stored");

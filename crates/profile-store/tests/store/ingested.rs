@@ -13,7 +13,7 @@ use datafusion::prelude::DataFrame;
 use jiff::{SignedDuration, Timestamp};
 use unhex_profile_store::clock::Clock;
 use unhex_profile_store::engine::{Engine, EngineOptions};
-use unhex_profile_store::files::{Packing, Table, TableWriter};
+use unhex_profile_store::files::{Packing, StackNumber, Table, TableWriter};
 use unhex_profile_store::objects::Objects;
 use unhex_profile_store::reading::{HourRange, Reading, Readings};
 use unhex_profile_store::table::names::{ContentHash, Hour, PublishId, SegmentName};
@@ -57,6 +57,11 @@ pub(crate) fn row(service: &str, stack: u64, (hour, second): (Hour, i64)) -> Row
 
 /// Rows as a batch, in the order of the table.
 pub(crate) fn batch(rows: &[Row]) -> RecordBatch {
+    batch_by(rows, |stack| stack_id(stack).to_vec())
+}
+
+/// The same with other bytes for stacks, in the same order.
+fn batch_by(rows: &[Row], stack: impl Fn(u64) -> Vec<u8>) -> RecordBatch {
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort();
     let text = |of: fn(&Row) -> &str| -> ArrayRef {
@@ -67,7 +72,7 @@ pub(crate) fn batch(rows: &[Row]) -> RecordBatch {
     let number = |of: fn(&Row) -> i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| of(row))))
     };
-    let stacks = rows.iter().map(|row| stack_id(row.stack));
+    let stacks = rows.iter().map(|row| stack(row.stack));
     let times = rows.iter().map(|row| row.micros);
     let times = TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC");
     let columns: Vec<ArrayRef> = vec![
@@ -105,8 +110,30 @@ pub(crate) async fn put(objects: &Objects, id: PublishId, rows: &[Row]) -> Segme
 
 /// Puts rows as a segment of that name.
 pub(crate) async fn put_as(objects: &Objects, name: &SegmentName, rows: &[Row]) {
+    put_batch(objects, name, &batch(rows)).await;
+}
+
+/// Puts rows of one hour as a segment, by numbers of a writer instead of stacks.
+pub(crate) async fn put_numbered(
+    objects: &Objects,
+    id: PublishId,
+    rows: &[Row],
+    number: impl Fn(u64) -> StackNumber,
+) {
+    let micros = Timestamp::from_microsecond(rows[0].micros).unwrap();
+    let name = SegmentName {
+        hour: Hour::of(micros).unwrap(),
+        id,
+        content: ContentHash::of(format!("{id}{rows:?}").as_bytes()),
+        rows: rows.len() as u64,
+    };
+    let batch = batch_by(rows, |stack| number(stack).to_bytes().to_vec());
+    put_batch(objects, &name, &batch).await;
+}
+
+async fn put_batch(objects: &Objects, name: &SegmentName, batch: &RecordBatch) {
     let mut writer = TableWriter::new(Table::Samples, Packing::Fresh).unwrap();
-    writer.write(&batch(rows)).unwrap();
+    writer.write(batch).unwrap();
     let bytes = writer.finish().unwrap().bytes;
     objects.put(&name.to_string(), bytes).await.unwrap();
 }

@@ -13,6 +13,7 @@ mod export;
 mod files;
 mod fleet;
 mod ingested;
+mod numbered;
 mod objects;
 mod queries;
 mod readers;

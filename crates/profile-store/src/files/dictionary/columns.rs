@@ -45,7 +45,7 @@ impl<'b> Columns<'b> {
         texts.ok_or_else(|| self.unsound(format!("column {name} has no texts")))
     }
 
-    /// Of a number of 16 bytes in each row.
+    /// Of a number of 12 or 16 bytes in each row.
     pub(super) fn numbers(&self, name: &str) -> Result<&'b BinaryArray, FileError> {
         self.number_of(name, self.column(name)?)
     }
@@ -59,7 +59,11 @@ impl<'b> Columns<'b> {
         numbers.ok_or_else(|| self.unsound(format!("column {name} has no numbers")))
     }
 
-    pub(super) fn number(&self, column: &BinaryArray, row: usize) -> Result<[u8; 16], FileError> {
+    pub(super) fn number<const BYTES: usize>(
+        &self,
+        column: &BinaryArray,
+        row: usize,
+    ) -> Result<[u8; BYTES], FileError> {
         let bytes = column.value(row);
         let number = bytes.try_into();
         number.map_err(|_length| self.unsound(format!("a number of {} bytes", bytes.len())))

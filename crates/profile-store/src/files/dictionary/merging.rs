@@ -10,6 +10,7 @@ use unhex_pprof::FrameHash;
 
 use super::BATCH_ROWS;
 use super::frames::{self, frames_to_parquet};
+use super::numbers::{self, NumberRow, numbers_to_parquet};
 use super::series::{self, series_to_parquet};
 use super::stacks::{self, StackRow, stacks_to_parquet};
 use crate::files::{FileError, Packing, WrittenTable};
@@ -121,6 +122,13 @@ fn merge(table: DictionaryTable, batches: &Batches) -> Result<WrittenTable, File
             }
             let all = all.iter().map(|(number, content)| (*number, content));
             frames_to_parquet(all, Packing::Compacted)
+        }
+        DictionaryTable::Numbers => {
+            let mut all: Vec<NumberRow> = Vec::new();
+            for (key, batch) in keyed {
+                all.extend(numbers::read(&key, batch)?);
+            }
+            numbers_to_parquet(all, Packing::Compacted)
         }
     }
 }

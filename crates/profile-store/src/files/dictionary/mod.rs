@@ -6,13 +6,17 @@
 mod columns;
 mod frames;
 mod merging;
+mod numbers;
 mod reading;
 mod series;
 mod stacks;
 
 pub use frames::frames_to_parquet;
 pub use merging::{DictionaryPart, merge_dictionary};
-pub use reading::{FramesWanted, StacksWanted, read_frames, read_series, read_stacks};
+pub use numbers::{NumberRow, numbers_to_parquet};
+pub use reading::{
+    FramesWanted, StacksWanted, read_frames, read_numbers, read_series, read_stacks,
+};
 pub use series::series_to_parquet;
 pub use stacks::{StackRow, stacks_to_parquet};
 
@@ -28,6 +32,7 @@ impl From<DictionaryTable> for Table {
             DictionaryTable::Series => Self::Series,
             DictionaryTable::Stacks => Self::Stacks,
             DictionaryTable::Frames => Self::Frames,
+            DictionaryTable::Numbers => Self::Numbers,
         }
     }
 }

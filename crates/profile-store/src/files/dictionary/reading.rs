@@ -13,6 +13,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::{FrameHash, StackHash};
 
+use super::numbers::{self, NumberRow};
 use super::{BATCH_ROWS, frames, series, stacks};
 use crate::files::damage::without_panic;
 use crate::files::{FileError, RangeReader};
@@ -117,6 +118,26 @@ pub async fn read_frames(
             }
         }
     }
+    Ok(found)
+}
+
+/// The numbers of some files, in order, each once: 28 bytes each in memory.
+///
+/// # Errors
+/// If a file is gone ([`FileError::is_absence`]: list again) or cannot be read.
+pub async fn read_numbers(
+    objects: &Objects,
+    files: &[DictionaryFile],
+) -> Result<Vec<NumberRow>, FileError> {
+    let mut found = Vec::new();
+    let all = Selection::default();
+    let batches = batches(objects, files, &all);
+    let mut batches = std::pin::pin!(batches);
+    while let Some((file, batch)) = batches.try_next().await? {
+        found.extend(numbers::read(&file.name.to_string(), &batch)?);
+    }
+    found.sort_unstable();
+    found.dedup();
     Ok(found)
 }
 

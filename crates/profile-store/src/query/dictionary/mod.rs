@@ -1,10 +1,11 @@
-//! What the numbers of rows stand for: label sets, stacks and frames, from the dictionaries of the hours, newest first.
+//! What the numbers of rows stand for: label sets, stacks and frames, and of segments which stacks, from the dictionaries of the hours, newest first.
 //!
 //! Most stacks of a window are those of its last hour, so that mostly one hour is read, however long the window is; what was read is kept within a bound of bytes.
 //! Files never change: only which of them count is looked at again. A file that was swept meanwhile, and a stack that came after the
 //! listing, are found by looking again.
 
 mod hours;
+mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +17,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unhex_pprof::{FrameHash, StackHash};
 
 use super::stacks::Stacks;
-use crate::files::{FileError, FramesWanted, StacksWanted, read_frames, read_series, read_stacks};
+use crate::files::{
+    FileError, FramesWanted, NumberRow, StacksWanted, read_frames, read_series, read_stacks,
+};
 use crate::objects::Objects;
 use crate::reading::HourRange;
 use crate::rows::{FrameContent, Series};
 use crate::table::dictionary::{DictionaryFile, DictionaryName, DictionaryTable};
 use crate::table::names::Hour;
 use hours::Hours;
+pub(super) use numbers::Numbered;
 
 /// Hours that are read at once, when the newest did not have everything.
 const HOURS_AT_ONCE: usize = 16;
@@ -43,13 +47,15 @@ pub(super) struct Dictionary {
     stacks: Cache<StackHash, Arc<[FrameHash]>>,
     frames: Cache<FrameHash, Arc<FrameContent>>,
     series: Cache<DictionaryName, Arc<[Arc<Series>]>>,
+    numbers: Cache<DictionaryName, Arc<[NumberRow]>>,
 }
 
 impl Dictionary {
-    /// Of a table; a quarter of the bytes each for frames and label sets, the rest for stacks.
+    /// Of a table; a quarter of the bytes each for frames and label sets, an eighth for numbers of writers, the rest for stacks.
     pub(super) fn new(objects: Objects, bytes_max: u64) -> Self {
         let frames = Cache::builder().max_capacity(bytes_max / 4);
-        let stacks = Cache::builder().max_capacity(bytes_max / 2);
+        let numbers = Cache::builder().max_capacity(bytes_max / 8);
+        let stacks = Cache::builder().max_capacity(bytes_max / 8 * 3);
         let series = Cache::builder().max_capacity(bytes_max / 4);
         Self {
             hours: Hours::new(objects),
@@ -63,6 +69,9 @@ impl Dictionary {
                 .weigher(|_, series: &Arc<[Arc<Series>]>| {
                     weight(series.len().saturating_mul(SERIES_BYTES))
                 })
+                .build(),
+            numbers: numbers
+                .weigher(|_, numbers: &Arc<[NumberRow]>| weight(size_of_val(&**numbers)))
                 .build(),
         }
     }

@@ -1,4 +1,4 @@
-//! The dictionary of an hour: what the numbers in its rows stand for. Files of series, stacks and frames, and records that say which files were
+//! The dictionary of an hour: what the numbers in its rows stand for. Files of series, stacks, frames and numbers of writers, and records that say which files were
 //! merged into which.
 //!
 //! A dictionary is a set of facts that are always true, so that nothing has to be counted: reading a fact twice is reading it once. Each hour has all that its own

@@ -24,6 +24,8 @@ pub enum DictionaryTable {
     Stacks,
     /// Frames.
     Frames,
+    /// Stacks, by the numbers that writers gave them.
+    Numbers,
 }
 
 /// The name of a file.
@@ -70,7 +72,7 @@ pub enum DictionaryObject {
 
 impl DictionaryTable {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Series, Self::Stacks, Self::Frames];
+    pub const ALL: [Self; 4] = [Self::Series, Self::Stacks, Self::Frames, Self::Numbers];
 
     /// The word in names.
     pub fn as_str(self) -> &'static str {
@@ -78,6 +80,7 @@ impl DictionaryTable {
             Self::Series => "series",
             Self::Stacks => "stacks",
             Self::Frames => "frames",
+            Self::Numbers => "numbers",
         }
     }
 }
